@@ -1,0 +1,1 @@
+//! What only the ends know: keys, envelope, framing, counters, pipe cipher, QR and verification code.

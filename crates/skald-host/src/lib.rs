@@ -1,0 +1,1 @@
+//! The host: Inbox, rules, audit, plugins, events and storage.

@@ -1,0 +1,1 @@
+//! Typed end-to-end payloads and display blocks.

@@ -1,0 +1,3 @@
+//! A device in the terminal.
+
+fn main() {}

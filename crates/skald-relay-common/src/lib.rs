@@ -1,0 +1,1 @@
+//! The relay's language: frames, pipe messages, ids, error codes, limits and challenge signatures.

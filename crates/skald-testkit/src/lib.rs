@@ -1,0 +1,1 @@
+//! Fixtures for tests alone: relay and host processes, scratch folders and certificates.

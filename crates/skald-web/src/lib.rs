@@ -1,0 +1,1 @@
+//! The host's web server: pages, API, sign-in and embedded assets.

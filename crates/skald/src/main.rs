@@ -1,0 +1,3 @@
+//! Skald's host and its command line.
+
+fn main() {}

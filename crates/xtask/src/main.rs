@@ -1,0 +1,3 @@
+//! The project's chores: up, test and their parts.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Small programs against the public crates.

@@ -1,0 +1,1 @@
+//! Connects the Inbox with phones through a relay.

@@ -1,0 +1,1 @@
+//! A blind relay between one person's agent and devices.

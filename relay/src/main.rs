@@ -1,0 +1,3 @@
+//! A blind relay between one person's agent and devices.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! End to end: the real binaries and a real browser.
