@@ -1,0 +1,104 @@
+//! JSON bodies into types, with errors that name the field.
+
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// Reads a JSON body. Errors name the field and what was expected there; they never repeat a value.
+pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::field("", "Send a JSON object as the body."));
+    }
+    let mut de = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
+        let path = match e.path().to_string() {
+            p if p == "." => String::new(),
+            p => p,
+        };
+        describe(path, e.inner())
+    })?;
+    de.end().map_err(|_| Error::field("", "Send one JSON object and nothing after it."))?;
+    Ok(value)
+}
+
+fn describe(path: String, e: &serde_json::Error) -> Error {
+    if !matches!(e.classify(), serde_json::error::Category::Data) {
+        let place = format!("line {}, column {}", e.line(), e.column());
+        return Error::field("", format!("The body is not JSON: look at {place}."));
+    }
+    let text = e.to_string();
+    let quoted = |s: &str| s.split('`').nth(1).map(str::to_owned);
+    if text.starts_with("missing field") {
+        let field = join(&path, &quoted(&text).unwrap_or_default());
+        return Error::field(field.clone(), format!("`{field}` is missing."));
+    }
+    if text.starts_with("unknown field") {
+        let name = quoted(&text).unwrap_or_default();
+        // The path ends in the unknown key already.
+        let field = if path.rsplit('.').next() == Some(name.as_str()) { path } else { join(&path, &name) };
+        return Error::field(field.clone(), format!("`{field}` is not known here: leave it out."));
+    }
+    // serde repeats short values ("invalid type: string \"…\", expected u64"); what was expected is all that is told.
+    let expected = text
+        .rsplit_once("expected ")
+        .map(|(_, rest)| rest.split(" at line").next().unwrap_or(rest))
+        .map_or_else(|| "another value".to_owned(), plain_type);
+    match path.as_str() {
+        "" => Error::field("", format!("The body must be {expected}.")),
+        p => Error::field(p, format!("`{p}` must be {expected}.")),
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn plain_type(expected: &str) -> String {
+    match expected {
+        "a string" | "a borrowed string" => "a text".into(),
+        "a boolean" => "true or false".into(),
+        "a sequence" => "a list".into(),
+        "u64" | "u32" | "i64" | "u16" | "i32" => "a whole number that is not negative".into(),
+        e if e.starts_with("struct ") || e.starts_with("a map") || e.starts_with("internally") => {
+            "a JSON object".into()
+        }
+        e => e.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        #[allow(dead_code)]
+        name: String,
+        #[allow(dead_code)]
+        secs: Option<u64>,
+    }
+
+    fn told(body: &str) -> (String, String) {
+        match from_json::<Body>(body.as_bytes()) {
+            Err(Error::Invalid(mut e)) => {
+                let e = e.remove(0);
+                (e.field, e.message)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn errors_name_the_field_and_never_repeat_the_value() {
+        assert_eq!(told("{}"), ("name".into(), "`name` is missing.".into()));
+        assert_eq!(told(r#"{"name":"a","nme":1}"#).0, "nme");
+        let (field, message) = told(r#"{"name":"a","secs":"hunter2"}"#);
+        assert_eq!((field.as_str(), message.contains("hunter2")), ("secs", false));
+        assert_eq!(message, "`secs` must be a whole number that is not negative.");
+        assert!(told("{").1.contains("not JSON"));
+        assert!(told("").1.contains("JSON object"));
+        assert!(told(r#"{"name":"a"} x"#).1.contains("nothing after"));
+        assert!(told("[1,2,3]").1.starts_with("The body must be") || told("[1,2,3]").0 == "name");
+    }
+}
