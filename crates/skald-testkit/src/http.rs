@@ -1,6 +1,6 @@
 //! As much of an HTTP client as the tests need: one request a connection, and server-sent events.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -342,7 +342,7 @@ mod tests {
     fn events_are_told_by_name() {
         let client = answering(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
-             19\r\n: hi\n\nevent: hello\ndata: {}\r\n2\r\n\n\n\r\n17\r\nevent: inbox\ndata: {}\n\n\r\n0\r\n\r\n",
+             1b\r\n: hi\n\nevent: hello\ndata: {}\r\n2\r\n\n\n\r\n17\r\nevent: inbox\ndata: {}\n\n\r\n0\r\n\r\n",
         );
         let mut events = client.events().unwrap();
         assert_eq!(events.next_name().unwrap(), "hello");

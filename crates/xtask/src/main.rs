@@ -1,3 +1,53 @@
-//! The project's chores: up, test and their parts.
+//! The project's chores: `cargo xtask up`, `test` and `pictures`.
 
-fn main() {}
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod checks;
+mod needs;
+mod output;
+mod pictures;
+mod test;
+mod up;
+
+/// Skald's chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Build everything, start a relay and a host on this machine over TLS, and say how to sign in.
+    Up(up::Options),
+    /// Run every check and every test, or the steps named with --only.
+    Test(test::Options),
+    /// Make the README's pictures from the running program.
+    Pictures,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().chore {
+        Chore::Up(options) => up::run(&options),
+        Chore::Test(options) => test::run(&options),
+        Chore::Pictures => pictures::run(),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The repository's top folder.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or_else(|| Path::new("."))
+}
+
+/// The cargo that runs this chore.
+fn cargo() -> PathBuf {
+    std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
+}
