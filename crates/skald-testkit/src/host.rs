@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Client, Finished, Program, binary};
 
@@ -77,15 +77,20 @@ impl HostProcess {
 
     /// A fresh API token.
     pub fn token(&self, name: &str) -> Result<String> {
-        let printed = self.skald(&["token", "create", name])?.ok()?;
-        let token = printed.split_whitespace().max_by_key(|word| word.len());
-        token.map(str::to_owned).context("`skald token create` printed no token")
+        let made: Value = serde_json::from_str(&self.skald(&["token", "create", name, "--json"])?.ok()?)?;
+        made["token"].as_str().map(str::to_owned).context("`skald token create` printed no token")
+    }
+
+    /// A fresh sign-in link.
+    pub fn link(&self) -> Result<String> {
+        let made: Value = serde_json::from_str(&self.skald(&["link", "--json"])?.ok()?)?;
+        made["url"].as_str().map(str::to_owned).context("`skald link` printed no link")
     }
 
     /// A client signed in as a browser is, by a fresh link.
     pub fn signed_in(&self) -> Result<Client> {
-        let link = self.skald(&["link"])?.ok()?;
-        let token = link.split("#signin=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let link = self.link()?;
+        let token = link.split("#signin=").nth(1);
         let token = token.with_context(|| format!("`skald link` printed no link: {link}"))?;
         let client = self.anonymous()?;
         let origin = client.origin();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 mod authority;
 mod bins;
+mod browser;
 mod canary;
 mod host;
 mod http;
@@ -21,6 +22,7 @@ mod scratch;
 
 pub use authority::{Authority, ServerCertificate};
 pub use bins::binary;
+pub use browser::{Browser, Page};
 pub use canary::{Trace, traces_in_text, traces_in_tree};
 pub use host::HostProcess;
 pub use http::{Client, Events, Response};
