@@ -185,6 +185,14 @@ impl Response {
         self.json()
     }
 
+    /// The JSON, provided that the status is one of these.
+    pub fn expect_any(&self, statuses: &[u16]) -> Result<Value> {
+        if !statuses.contains(&self.status) {
+            bail!("{} instead of one of {statuses:?}: {}", self.status, self.text());
+        }
+        self.json()
+    }
+
     /// The JSON of a problem answer (RFC 9457), provided that it is one.
     pub fn problem(&self, status: u16) -> Result<Value> {
         let problem = self.expect(status)?;
