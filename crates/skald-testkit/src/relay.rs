@@ -82,8 +82,8 @@ fn launch(
 ) -> Result<(Program, String)> {
     let mut command = Command::new(binary("skald-relay")?);
     command.args(["--listen", listen, "--data"]).arg(data);
-    command.arg("--tls-cert").arg(&certificate.certificate).arg("--tls-key").arg(&certificate.key);
     command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keep(&name.to_string_lossy())));
+    command.env("RELAY_TLS_CERT", &certificate.certificate).env("RELAY_TLS_KEY", &certificate.key);
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     let program = Program::start("skald-relay", command)?;
     let url = program.wait_for("its URL", url_in)?;

@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
     let mut relay = Command::new(binaries.join("skald-relay"));
     relay.arg("--listen").arg(format!("127.0.0.1:{relay_port}")).arg("--data").arg(data.join("relay"));
-    relay.arg("--tls-cert").arg(&certificate.certificate).arg("--tls-key").arg(&certificate.key);
+    relay.env("RELAY_TLS_CERT", &certificate.certificate).env("RELAY_TLS_KEY", &certificate.key);
     let mut relay = Service::start("relay", relay, tell.clone())?;
     let found = relay.ready(&news, "its URL", |line| line.find("wss://").map(|_| ()))?;
     if found.is_none() {
