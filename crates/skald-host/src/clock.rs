@@ -8,18 +8,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 /// Wall time, monotonic time and waiting.
-#[async_trait]
 pub trait Clock: Send + Sync + 'static {
     /// Unix milliseconds by the wall clock.
     fn now_ms(&self) -> i64;
     /// Time since some fixed moment, never going back.
     fn monotonic(&self) -> Duration;
-    /// Returns after so much monotonic time.
-    async fn sleep(&self, duration: Duration);
+    /// Ready when [`Clock::monotonic`] has reached `moment`.
+    fn sleep_until(&self, moment: Duration) -> BoxFuture<'static, ()>;
+    /// Ready so long after this call (not after the first poll).
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.sleep_until(self.monotonic().saturating_add(duration))
+    }
 }
 
 /// The system's clocks.
@@ -39,7 +42,6 @@ impl Default for SystemClock {
     }
 }
 
-#[async_trait]
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
         SystemTime::now()
@@ -49,8 +51,12 @@ impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
         self.0.elapsed()
     }
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+    fn sleep_until(&self, moment: Duration) -> BoxFuture<'static, ()> {
+        // Beyond what an `Instant` can hold is for ever.
+        match self.0.checked_add(moment) {
+            Some(at) => Box::pin(tokio::time::sleep_until(at.into())),
+            None => Box::pin(std::future::pending()),
+        }
     }
 }
 
@@ -82,7 +88,6 @@ impl ManualClock {
     }
 }
 
-#[async_trait]
 impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         self.0.borrow().wall
@@ -90,10 +95,11 @@ impl Clock for ManualClock {
     fn monotonic(&self) -> Duration {
         self.0.borrow().mono
     }
-    async fn sleep(&self, duration: Duration) {
-        let mut rx = self.0.subscribe();
-        let until = rx.borrow().mono.saturating_add(duration);
-        // The sender lives in `self`, so the wait ends by time alone.
-        let _ = rx.wait_for(|m| m.mono >= until).await;
+    fn sleep_until(&self, moment: Duration) -> BoxFuture<'static, ()> {
+        let clock = self.clone();
+        Box::pin(async move {
+            // The sender lives in `clock`, so the wait ends by time alone.
+            let _ = clock.0.subscribe().wait_for(|m| m.mono >= moment).await;
+        })
     }
 }

@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use skald_core_api::{LocalWeb, Plugin};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::notifications::Notifications;
+use crate::plugins::Surroundings;
+use crate::retention::Retention;
+use crate::store::{Folder, Store};
 use crate::{
     Access, Audit, Clock, EventHub, InboxService, OpenError, PluginTimings, Plugins, Rules, SettingsStore,
-    Streams, SystemClock,
+    Streams, SystemClock, inbox,
 };
 
 /// What the host is opened with.
@@ -35,12 +40,14 @@ impl HostConfig {
     }
 }
 
-/// The host. Cheap to clone; all clones are one.
+/// The host. Cheap to clone; all clones are one. Ends itself when the last clone is dropped, but only
+/// [`Host::shutdown`] waits for the end.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
 struct Inner {
-    data_dir: PathBuf,
+    folder: Folder,
+    store: Arc<Store>,
     inbox: InboxService,
     access: Access,
     rules: Rules,
@@ -49,53 +56,143 @@ struct Inner {
     events: EventHub,
     streams: Streams,
     settings: SettingsStore,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
 }
 
 impl Host {
     /// Opens the data folder: takes its lock, brings the database up to date and starts the clockwork. Plugins start
     /// with [`Host::start`].
     pub async fn open(config: HostConfig) -> Result<Self, OpenError> {
-        Err(OpenError::Locked(config.data_dir))
+        let (store, folder) = Store::open(&config.data_dir).await?;
+        let store = Arc::new(store);
+        match Self::assemble(config, store.clone(), folder).await {
+            Ok(host) => Ok(host),
+            Err(e) => {
+                store.close().await;
+                Err(e)
+            }
+        }
     }
+
+    async fn assemble(config: HostConfig, store: Arc<Store>, folder: Folder) -> Result<Self, OpenError> {
+        let HostConfig { clock, plugins, plugin_timings, .. } = config;
+        let stop = CancellationToken::new();
+        let stop_on_drop = stop.clone().drop_guard();
+        let events = EventHub::new();
+        let streams = Streams::default();
+        let settings = SettingsStore::open(store.clone()).await?;
+        let rules = Rules::open(store.clone(), clock.clone(), events.clone()).await?;
+        let notifications = Notifications::open(store.clone(), clock.clone(), events.clone()).await?;
+        let inbox = InboxService::open(inbox::Parts {
+            store: store.clone(),
+            clock: clock.clone(),
+            settings: settings.clone(),
+            events: events.clone(),
+            notifications,
+            stop: stop.clone(),
+        })
+        .await?;
+        let plugins = Plugins::open(
+            plugins,
+            Surroundings {
+                store: store.clone(),
+                clock: clock.clone(),
+                events: events.clone(),
+                streams: streams.clone(),
+                inbox: inbox.clone(),
+                data_dir: folder.path.clone(),
+                timings: plugin_timings,
+                stop: stop.clone(),
+            },
+        )
+        .await?;
+        store.tasks().spawn(inbox.clone().run());
+        let retention = Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            settings: settings.clone(),
+            events: events.clone(),
+            stop: stop.clone(),
+        };
+        store.tasks().spawn(retention.run());
+        Ok(Self(Arc::new(Inner {
+            access: Access::new(store.clone(), clock),
+            audit: Audit::new(store.clone()),
+            folder,
+            store,
+            inbox,
+            rules,
+            plugins,
+            events,
+            streams,
+            settings,
+            stop,
+            _stop_on_drop: stop_on_drop,
+        })))
+    }
+
     /// Starts the plugins that are enabled and returns at once; [`Plugins::list`] tells how far they are.
-    pub async fn start(&self, _local_web: Arc<dyn LocalWeb>) {}
+    pub async fn start(&self, local_web: Arc<dyn LocalWeb>) {
+        self.0.plugins.begin(local_web).await;
+    }
+
     /// The data folder.
     pub fn data_dir(&self) -> &Path {
-        &self.0.data_dir
+        &self.0.folder.path
     }
+
     /// The Inbox.
     pub fn inbox(&self) -> &InboxService {
         &self.0.inbox
     }
+
     /// Sign-in links, sessions and API tokens.
     pub fn access(&self) -> &Access {
         &self.0.access
     }
+
     /// Bypasses.
     pub fn rules(&self) -> &Rules {
         &self.0.rules
     }
+
     /// The record of decisions.
     pub fn audit(&self) -> &Audit {
         &self.0.audit
     }
+
     /// The plugins.
     pub fn plugins(&self) -> &Plugins {
         &self.0.plugins
     }
+
     /// Announcements to live pages.
     pub fn events(&self) -> &EventHub {
         &self.0.events
     }
+
     /// Stream handlers.
     pub fn streams(&self) -> &Streams {
         &self.0.streams
     }
+
     /// The host's own settings.
     pub fn settings(&self) -> &SettingsStore {
         &self.0.settings
     }
+
+    /// Cancelled when the host begins to stop: long answers end then.
+    pub fn stopping(&self) -> CancellationToken {
+        self.0.stop.child_token()
+    }
+
     /// Stops the plugins, ends every wait and joins every task; then gives the data folder back. Calling it twice is
     /// harmless.
-    pub async fn shutdown(&self) {}
+    pub async fn shutdown(&self) {
+        self.0.stop.cancel();
+        self.0.plugins.stop().await;
+        self.0.store.close().await;
+        self.0.folder.release();
+    }
 }

@@ -21,6 +21,23 @@ pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     Ok(value)
 }
 
+/// How long a value is as JSON, without a copy of it in memory.
+pub(crate) fn size(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+            self.0 += buf.len();
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written is too long for every bound.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}
+
 fn describe(path: String, e: &serde_json::Error) -> Error {
     if !matches!(e.classify(), serde_json::error::Category::Data) {
         let place = format!("line {}, column {}", e.line(), e.column());

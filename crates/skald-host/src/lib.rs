@@ -16,10 +16,14 @@ mod events;
 mod host;
 mod inbox;
 mod json;
+mod notifications;
 mod plugins;
+mod retention;
 mod rules;
+mod schema;
 mod secret;
 mod settings;
+mod store;
 mod streams;
 
 pub use access::{Access, ApiToken, NewSession, SessionInfo, SignInLink};

@@ -42,6 +42,18 @@ impl Content {
     pub(crate) fn new(value: Value) -> Self {
         Self(value)
     }
+    /// Takes out of an object all that is not named here.
+    pub(crate) fn keep_only(&mut self, names: &[String]) {
+        if let Value::Object(map) = &mut self.0 {
+            map.retain(|key, value| {
+                let known = names.iter().any(|n| n == key);
+                if !known {
+                    wipe(value);
+                }
+                known
+            });
+        }
+    }
     /// The JSON object, to hand to the source and nowhere else.
     pub fn expose(&self) -> &Value {
         &self.0

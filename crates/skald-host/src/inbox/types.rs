@@ -26,8 +26,10 @@ pub mod limits {
     pub const EXPIRES_IN: u64 = 30 * 24 * 3600;
     /// The longest timed bypass, in seconds: 30 days.
     pub const BYPASS: u64 = 30 * 24 * 3600;
+    /// Items that may wait at once; beyond it a source is told to wait itself.
+    pub const PENDING: i64 = 1000;
     /// Late answers kept of one item; more change nothing and are not kept.
-    pub const LATE_ANSWERS: u32 = 1000;
+    pub const LATE_ANSWERS: i64 = 1000;
     /// How long an elicitation's content waits in memory for its source.
     pub const CONTENT_SECS: u64 = 120;
 }
