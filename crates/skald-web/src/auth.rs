@@ -80,12 +80,12 @@ fn sensitive(value: &str) -> Result<HeaderValue, Problem> {
     Ok(value)
 }
 
-async fn identify(state: &AppState, request: &Request) -> Result<Signed, Problem> {
-    let headers = request.headers();
-    let own = request.extensions().get::<OwnOrigin>().ok_or_else(Problem::bad_host)?;
+async fn identify(state: &AppState, request: &Parts) -> Result<Signed, Problem> {
+    let headers = &request.headers;
+    let own = request.extensions.get::<OwnOrigin>().ok_or_else(Problem::bad_host)?;
     // The connection itself says which device it is: whatever it sends along makes it no more than that.
-    if let Some(Link::Device(peer)) = request.extensions().get::<Link>() {
-        check_origin(own, request.method(), headers, false)?;
+    if let Some(Link::Device(peer)) = request.extensions.get::<Link>() {
+        check_origin(own, &request.method, headers, false)?;
         return Ok(Signed {
             principal: Principal::Device(peer.clone()),
             session: None,
@@ -96,20 +96,21 @@ async fn identify(state: &AppState, request: &Request) -> Result<Signed, Problem
         return resolve(state, Proof::Bearer(token)).await?.ok_or_else(Problem::not_signed_in);
     }
     let cookie = cookie(headers)?.ok_or_else(Problem::not_signed_in)?;
-    check_origin(own, request.method(), headers, true)?;
+    check_origin(own, &request.method, headers, true)?;
     resolve(state, Proof::Cookie(cookie)).await?.ok_or_else(Problem::not_signed_in)
 }
 
 /// Middleware: lets nothing below `/api` through whose sender is not known, whether the path exists or not.
-pub(crate) async fn require(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn require(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if !is_api(path) || (path == SIGN_IN && request.method() == Method::POST) {
         return next.run(request).await;
     }
-    match identify(&state, &request).await {
+    let (mut parts, body) = request.into_parts();
+    match identify(&state, &parts).await {
         Ok(signed) => {
-            request.extensions_mut().insert(signed);
-            next.run(request).await
+            parts.extensions.insert(signed);
+            next.run(Request::from_parts(parts, body)).await
         }
         Err(problem) => problem.into_response(),
     }

@@ -193,7 +193,6 @@ pub(crate) struct LateAnswerDoc {
     /// When, in unix milliseconds.
     at: i64,
     /// What would have been the outcome.
-    #[schema(value_type = Outcome)]
     outcome: OutcomeDoc,
 }
 
