@@ -9,6 +9,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use skald_testkit::{Authority, Client, HostProcess, Phone, Program, RelayProcess, Rng, Scratch};
 
+pub mod fuzz;
+
 /// The connector's id, and what its settings page and its calls are found under.
 pub const CONNECTOR: &str = "mobile-connector";
 
