@@ -190,7 +190,7 @@ fn devices_and_plugins_are_listed_for_scripts() -> Result<()> {
     let plugins: Value = serde_json::from_str(&home.host.skald(&["plugins", "--json"])?.ok()?)?;
     assert_eq!(plugins[0]["id"], "mobile-connector", "{plugins}");
     let status = home.api.get(&home.connector("status"))?.expect(200)?;
-    assert_eq!(status["relay_url"], home.relay.url(), "{status}");
+    assert!(status["relay_url"].as_str().is_some_and(|url| url.contains(home.relay.address())), "{status}");
     let api = home.api.get("/api/v1/openapi.json")?.expect(200)?;
     assert!(api["paths"]["/api/v1/inbox/approvals"].is_object(), "{api}");
     Ok(())

@@ -76,12 +76,17 @@ impl Page<'_> {
 
     /// Presses the button of this name.
     pub fn press(&self, button: &str) -> Result<()> {
-        self.act("click", json!({ "role": "button", "name": button })).map(drop)
+        self.act("click", json!({ "role": "button", "name": button, "exact": true })).map(drop)
     }
 
     /// Follows the link of this name.
     pub fn follow(&self, link: &str) -> Result<()> {
-        self.act("click", json!({ "role": "link", "name": link })).map(drop)
+        self.act("click", json!({ "role": "link", "name": link, "exact": true })).map(drop)
+    }
+
+    /// Flips the switch of this name.
+    pub fn flip(&self, switch: &str) -> Result<()> {
+        self.act("click", json!({ "role": "switch", "name": switch, "exact": true })).map(drop)
     }
 
     /// Types into the field of this label.

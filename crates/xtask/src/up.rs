@@ -239,8 +239,8 @@ fn greet(options: &Options, binaries: &Path, data: &Path, link: &str, relay_url:
         println!("The mobile connector is enabled and uses the relay at {relay_url}.");
     } else {
         println!("Then enable the mobile connector on the Plugins page with these settings:\n");
-        println!("    Relay URL                    {relay_url}");
-        println!("    Certificate authority file   {}\n", authority.display());
+        println!("    Relay address                   {relay_url}");
+        println!("    Relay's certificate authority   {}\n", authority.display());
     }
     println!("Pair a device on the Devices page. The one in this terminal takes a picture of the QR:\n");
     println!("    {phone} pair --qr PICTURE.png\n");
