@@ -19,6 +19,8 @@ const MAX_CONCLUDED: usize = 64;
 /// An answer that was taken and is not confirmed yet. Kept sealed on disk until it is.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
+    /// Names this answer: the payload's id.
+    pub token: String,
     /// The item it answers.
     pub request_id: String,
     /// What was decided.
@@ -58,6 +60,8 @@ pub enum Verdict {
 /// An answer that is over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Concluded {
+    /// The answer's token.
+    pub token: String,
     /// The item.
     pub request_id: String,
     /// What was decided.
@@ -149,6 +153,7 @@ impl Desk {
             if let Some(verdict) = verdict {
                 settled.over.push(entry.request_id.clone());
                 self.concluded.push_back(Concluded {
+                    token: entry.token.clone(),
                     request_id: entry.request_id.clone(),
                     what: entry.draft.what().into(),
                     verdict,
@@ -284,6 +289,7 @@ mod tests {
         let item = desk.check(id, None, &yes()).expect("allowed").expect("new").clone();
         let digest = item.digest().map(|d| d.to_string());
         desk.take(Entry {
+            token: id.into(),
             request_id: id.into(),
             draft: yes(),
             digest,

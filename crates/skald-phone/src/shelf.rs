@@ -124,6 +124,7 @@ mod tests {
     fn entry(id: &str) -> Entry {
         let content = Map::from_iter([("password".to_owned(), Value::from("canary-hunter2"))]);
         Entry {
+            token: "t".into(),
             request_id: id.into(),
             draft: Draft::Elicitation { action: ElicitationAction::Accept, content: Some(content) },
             digest: None,

@@ -58,7 +58,10 @@ pub enum Reply {
     /// How things stand.
     View(Box<View>),
     /// The answer is durable.
-    Kept,
+    Kept {
+        /// Names the answer among those concluded.
+        token: String,
+    },
     /// The pipe is open.
     Ready,
     /// It is done.

@@ -1,0 +1,146 @@
+//! The commands. Each speaks to the home's holder through [`Session`] and says in the end what stands.
+
+mod answer;
+mod elicit;
+mod inbox;
+mod logout;
+mod pair;
+mod proxy;
+mod status;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Failure, Outcome};
+use crate::home::Home;
+use crate::session::Session;
+use crate::wire::{HostState, Link, Reply, Request, View};
+
+/// Runs one command to its end.
+pub async fn run(cli: Cli) -> Outcome<()> {
+    let session = Session::new(Home::locate(cli.home)?, cli.ca);
+    let json = cli.json;
+    let work = async {
+        match cli.command {
+            Command::Pair(args) => pair::run(&session, json, args).await,
+            Command::Inbox(args) => inbox::run(&session, json, args).await,
+            Command::Approve(args) => answer::approve(&session, json, args).await,
+            Command::Reject(args) => answer::reject(&session, json, args).await,
+            Command::Answer(args) => answer::answer(&session, json, args).await,
+            Command::Elicit(args) => elicit::run(&session, json, args).await,
+            Command::Proxy(args) => proxy::run(&session, json, args).await,
+            Command::Status(args) => status::run(&session, json, args).await,
+            Command::Logout(args) => logout::run(&session, json, args).await,
+        }
+    };
+    let done = tokio::select! {
+        done = Box::pin(work) => done,
+        () = stopped() => Err(Failure::interrupted()),
+    };
+    session.close().await;
+    done
+}
+
+/// Returns when the process is asked to stop.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Follows the view until `step` breaks with a result, and gives back the last view where time ran out first.
+/// `step` is told whether the view holds a live snapshot that came after the command began. A holder that goes away
+/// is replaced, by this process if need be.
+async fn follow<T>(
+    session: &Session,
+    deadline: Instant,
+    mut step: impl FnMut(&View, bool) -> ControlFlow<Outcome<T>>,
+) -> Outcome<Result<T, Option<View>>> {
+    let mut last = None;
+    loop {
+        let mut conversation = session.converse().await?;
+        let watching = conversation.say(&Request::Watch).await.is_ok();
+        let mut base = None;
+        while watching {
+            match timeout_at(deadline, conversation.answer()).await {
+                Err(_) => return Ok(Err(last)),
+                Ok(reply) => match reply? {
+                    Some(Reply::View(view)) => {
+                        let base = *base.get_or_insert(view.fresh);
+                        if let ControlFlow::Break(done) = step(&view, view.fresh > base) {
+                            return done.map(Ok);
+                        }
+                        last = Some(*view);
+                    }
+                    Some(_) => {}
+                    None => break,
+                },
+            }
+        }
+        if Instant::now() >= deadline {
+            return Ok(Err(last));
+        }
+        session.pause().await;
+    }
+}
+
+/// The moment `wait` from now.
+fn deadline(wait: Duration) -> Instant {
+    Instant::now() + wait
+}
+
+/// Why nothing fresh came, as the beginning of a sentence without its full stop.
+fn obstacle(view: Option<&View>) -> String {
+    match view {
+        None => "The relay could not be reached in time".into(),
+        Some(view) => match (view.link, view.host, &view.error) {
+            (Link::NotAdmitted, ..) => "The host has not admitted this device".into(),
+            (Link::Connected, HostState::Offline, _) => "Your host is not connected to the relay".into(),
+            (Link::Connected, ..) => "Your host did not answer in time".into(),
+            (_, _, Some(error)) => {
+                format!("The relay cannot be reached ({})", error.trim_end_matches('.'))
+            }
+            (_, _, None) => "The relay could not be reached in time".into(),
+        },
+    }
+}
+
+/// The failure of a device that is not, or no longer, admitted.
+fn not_admitted() -> Failure {
+    Failure::refused(
+        "The host has not admitted this device, or has removed it: admit it on the host's Devices page, or log out and pair again.",
+    )
+}
+
+/// Says once, beside the result, what keeps a command waiting.
+#[derive(Default)]
+struct Waiting {
+    said: Option<String>,
+}
+
+impl Waiting {
+    fn tell(&mut self, view: &View, wait: Duration) {
+        let hindered = match view.link {
+            Link::Connected => view.host == HostState::Offline,
+            Link::Connecting => view.error.is_some(),
+            Link::NotAdmitted | Link::Stopped => false,
+        };
+        if !hindered {
+            return;
+        }
+        let text = format!("{}; waiting up to {} s.", obstacle(Some(view)), wait.as_secs());
+        if self.said.as_ref() != Some(&text) {
+            crate::out::aside(&text);
+            self.said = Some(text);
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! The one task that owns a device's state: it takes what the relay brings and what commands ask, makes durable what
+//! must not be lost, and publishes how things stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use skald_e2e::Identity;
+use skald_payloads::{DeviceInfo, Digest, Envelope, Hello, Payload};
+use skald_relay_client::{Class, Events, LinkState, RelayClient, RelayEvent, SendError, SendFailure};
+use skald_relay_common::ids::{NamespaceId, PublicKey};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::desk::{Desk, Entry, Verdict, title};
+use crate::draft::Draft;
+use crate::failure::{Failure, Outcome};
+use crate::out::now_ms;
+use crate::shelf::Shelf;
+use crate::wire::{HostState, Link, PendingAnswer, View};
+
+/// The first pause before the host is asked again for what it has not answered or confirmed; it doubles.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
+const ASK_AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// What commands ask of the engine.
+pub enum Ask {
+    /// A live snapshot, please.
+    Refresh,
+    /// A person saw this.
+    Shown {
+        /// Digest by item.
+        digests: BTreeMap<String, String>,
+        /// The first note that was not shown.
+        notes_below: u64,
+    },
+    /// Keep and send an answer; the reply is its token once it is durable.
+    Answer {
+        /// The item.
+        request_id: String,
+        /// Its digest as the person saw it.
+        digest: Option<String>,
+        /// What was decided.
+        draft: Draft,
+        /// Where the token goes.
+        reply: oneshot::Sender<Outcome<String>>,
+    },
+    /// Tell the host to forget this device. The reply comes once it did, or time is over.
+    Leave {
+        /// How long to wait for the host.
+        wait: Duration,
+        /// Where the result goes.
+        reply: oneshot::Sender<Outcome<()>>,
+    },
+}
+
+/// What the engine is made of.
+pub struct Parts {
+    /// Signs decisions.
+    pub identity: Identity,
+    /// The host's namespace.
+    pub namespace: NamespaceId,
+    /// The host.
+    pub agent: PublicKey,
+    /// What this device says of itself.
+    pub info: DeviceInfo,
+    /// Where things are kept.
+    pub shelf: Shelf,
+    /// What was kept.
+    pub desk: Desk,
+    /// The way to the relay.
+    pub client: RelayClient,
+}
+
+/// The engine's task.
+pub struct Engine {
+    parts: Parts,
+    view: watch::Sender<View>,
+    link: Link,
+    error: Option<String>,
+    host: HostState,
+    /// Whether a live snapshot came over this connection, so that the desk shows what is now.
+    current: bool,
+    /// Whether somebody waits for a live snapshot.
+    wanted: bool,
+    ask_at: Option<Instant>,
+    pause: Duration,
+    /// Answers of earlier runs that nobody waits for now, and those among them that were sent again.
+    earlier: BTreeSet<String>,
+    repeated: BTreeSet<String>,
+    leaving: Option<Leaving>,
+}
+
+struct Leaving {
+    until: Instant,
+    reply: oneshot::Sender<Outcome<()>>,
+}
+
+impl Engine {
+    /// Prepares the task; the receiver shows how things stand.
+    pub fn new(parts: Parts) -> (Self, watch::Receiver<View>) {
+        let earlier = parts.desk.outbox.iter().map(|e| e.token.clone()).collect();
+        let (view, seen) = watch::channel(View::default());
+        let engine = Self {
+            parts,
+            view,
+            link: Link::Connecting,
+            error: None,
+            host: HostState::Unknown,
+            current: false,
+            wanted: false,
+            ask_at: None,
+            pause: ASK_AGAIN,
+            earlier,
+            repeated: BTreeSet::new(),
+            leaving: None,
+        };
+        engine.publish();
+        (engine, seen)
+    }
+
+    /// Runs until it is stopped or the relay connection is shut down.
+    pub async fn run(mut self, mut events: Events, mut asks: mpsc::Receiver<Ask>, stop: CancellationToken) {
+        let mut status = self.parts.client.status();
+        status.mark_changed();
+        loop {
+            let due = [self.ask_at, self.leaving.as_ref().map(|l| l.until)].into_iter().flatten().min();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                changed = status.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    let now = status.borrow_and_update().clone();
+                    self.link_changed(now.state, now.last_error.map(|e| e.to_string())).await;
+                }
+                received = events.next() => match received {
+                    Some(received) => {
+                        // A store that cannot be written must not lose the event: it comes again at the next start.
+                        if self.event(&received.event).await
+                            && let Err(error) = received.ack().await
+                        {
+                            self.error = Some(crate::explain::sentence(&error.to_string()));
+                        }
+                    }
+                    None => break,
+                },
+                ask = asks.recv() => match ask {
+                    Some(ask) => self.ask(ask).await,
+                    None => break,
+                },
+                () = until(due) => self.timer().await,
+            }
+            self.publish();
+        }
+    }
+
+    async fn link_changed(&mut self, state: LinkState, error: Option<String>) {
+        let before = self.link;
+        self.link = match state {
+            LinkState::Connected => Link::Connected,
+            LinkState::AwaitingAdmission | LinkState::Revoked => Link::NotAdmitted,
+            LinkState::Stopped => Link::Stopped,
+            _ => Link::Connecting,
+        };
+        self.error = error;
+        if self.link == Link::Connected && before != Link::Connected {
+            self.greet().await;
+            self.pause = ASK_AGAIN;
+            self.request().await;
+        } else if self.link != Link::Connected {
+            self.current = false;
+            self.host = HostState::Unknown;
+            self.ask_at = None;
+        }
+        if self.link == Link::NotAdmitted {
+            // The host let go of this device: that is what a logout waits for.
+            self.left(Ok(()));
+        }
+    }
+
+    /// Gives back whether the event may be acknowledged.
+    async fn event(&mut self, event: &RelayEvent) -> bool {
+        match event {
+            RelayEvent::Message { peer, body, live, .. } if *peer == self.parts.agent => {
+                self.payload(body, *live).await
+            }
+            RelayEvent::PresenceChanged { peer, online } if *peer == self.parts.agent => {
+                let before = self.host;
+                self.host = if *online { HostState::Online } else { HostState::Offline };
+                if self.host != before {
+                    self.host_changed().await;
+                }
+                true
+            }
+            RelayEvent::SendFailed { peer, why } if *peer == self.parts.agent => {
+                match why {
+                    SendFailure::PeerOffline => self.host_is_offline().await,
+                    // The connection's state tells the rest, and what is stored goes again by itself.
+                    SendFailure::Disconnected => {}
+                    other => self.error = Some(crate::explain::sentence(&other.to_string())),
+                }
+                true
+            }
+            _ => true,
+        }
+    }
+
+    async fn host_changed(&mut self) {
+        match self.host {
+            HostState::Online => {
+                self.pause = ASK_AGAIN;
+                self.request().await;
+            }
+            HostState::Offline | HostState::Unknown => self.host_is_offline().await,
+        }
+    }
+
+    async fn host_is_offline(&mut self) {
+        self.host = HostState::Offline;
+        self.current = false;
+        // Its return is told by the relay; should that be missed, asking finds out.
+        self.ask_at = Some(Instant::now() + ASK_AGAIN_MAX);
+        // Nobody can say whether these items still stand; the relay keeps the answers for the host.
+        self.send_waiting().await;
+    }
+
+    /// Checks a payload in the order of spec/payloads.md (the counter was checked below) and acts on it.
+    async fn payload(&mut self, body: &[u8], live: bool) -> bool {
+        let now = now_ms();
+        let payload = match Envelope::parse(body, now) {
+            Ok(envelope) if envelope.payload.is_from_agent() => envelope.payload,
+            Ok(envelope) => {
+                tracing::warn!(kind = envelope.payload.kind(), "a payload that only devices send was discarded");
+                return true;
+            }
+            Err(discard) => {
+                tracing::warn!("{discard}");
+                return true;
+            }
+        };
+        match payload {
+            Payload::InboxUpdate(_) => {
+                // Members that this version does not know belong to what is shown, digested and signed.
+                let Ok(update) = serde_json::from_slice::<Value>(body) else { return true };
+                self.snapshot(&update, live, now).await
+            }
+            Payload::Notification(note) => {
+                self.parts.desk.note(&note.title, &note.body, now);
+                if !self.remember() {
+                    return false;
+                }
+                // It may stand for a snapshot that was too large to wake a phone with.
+                self.request().await;
+                true
+            }
+            _ => true,
+        }
+    }
+
+    async fn snapshot(&mut self, update: &Value, live: bool, now: i64) -> bool {
+        let before = self.parts.desk.outbox.clone();
+        let settled = self.parts.desk.snapshot(update, live, now);
+        for entry in before.iter().filter(|e| settled.over.contains(&e.request_id)) {
+            if self.earlier.remove(&entry.token) {
+                let verdict = self.parts.desk.concluded.iter().rev().find(|c| c.token == entry.token);
+                let text = match verdict.map(|c| c.verdict) {
+                    Some(Verdict::Done) => "Your earlier answer reached the host",
+                    Some(Verdict::Changed) => "The request changed before your earlier answer arrived: decide anew",
+                    _ => "Your earlier answer came too late",
+                };
+                self.parts.desk.note(text, &format!("{} ({})", entry.title, entry.draft.what()), now);
+            }
+        }
+        if !self.remember() {
+            return false;
+        }
+        for request_id in &settled.over {
+            // An entry that stays on disk is found to be over again at the next start.
+            if let Err(error) = self.parts.shelf.drop_answer(request_id) {
+                tracing::warn!(kind = ?error.kind(), "a confirmed answer could not be removed from the outbox");
+            }
+        }
+        if live {
+            self.host = HostState::Online;
+            self.current = true;
+            self.wanted = false;
+            self.ask_at = None;
+            self.send_waiting().await;
+            self.repeat_earlier().await;
+            if self.parts.desk.outbox.iter().any(|e| e.left) {
+                self.ask_later();
+            }
+        } else if settled.ask_again {
+            self.request().await;
+        }
+        true
+    }
+
+    async fn ask(&mut self, ask: Ask) {
+        match ask {
+            Ask::Refresh => {
+                self.pause = ASK_AGAIN;
+                self.request().await;
+            }
+            Ask::Shown { digests, notes_below } => {
+                if self.parts.desk.shown(&digests, notes_below) {
+                    self.remember();
+                }
+            }
+            Ask::Answer { request_id, digest, draft, reply } => {
+                let taken = self.take(&request_id, digest.as_deref(), &draft);
+                let done = taken.is_ok();
+                let _ = reply.send(taken);
+                if done && (self.current || self.host == HostState::Offline) {
+                    self.send_waiting().await;
+                } else if done {
+                    self.request().await;
+                }
+            }
+            Ask::Leave { wait, reply } => {
+                if self.link == Link::NotAdmitted {
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                if let Err(error) = self.send(Payload::Logout, Class::Stored).await {
+                    let _ = reply.send(Err(Failure::refused(format!("The host cannot be told ({error})."))));
+                    return;
+                }
+                self.leaving = Some(Leaving { until: Instant::now() + wait, reply });
+            }
+        }
+    }
+
+    /// Checks an answer and makes it durable. Nothing is sent before.
+    fn take(&mut self, request_id: &str, digest: Option<&str>, draft: &Draft) -> Outcome<String> {
+        let parts = &mut self.parts;
+        let Some(item) = parts.desk.check(request_id, digest, draft)? else {
+            // The same answer is on its way already; whoever asks now waits for it.
+            let token = parts.desk.outbox.iter().find(|e| e.request_id == request_id).map(|e| e.token.clone());
+            let token = token.ok_or_else(crate::desk::gone)?;
+            self.earlier.remove(&token);
+            return Ok(token);
+        };
+        let id = Uuid::new_v4();
+        let own: Option<Digest> = item.digest();
+        let payload = draft.payload(request_id, own, &parts.identity, &parts.namespace);
+        let body = Envelope::new(id, now_ms(), payload).encode();
+        if !fits(&body) {
+            return Err(Failure::usage("The answer is too long to be sent; shorten it."));
+        }
+        let entry = Entry {
+            token: id.to_string(),
+            request_id: request_id.to_owned(),
+            draft: draft.clone(),
+            digest: own.map(|d| d.to_string()),
+            payload: String::from_utf8(body).unwrap_or_default(),
+            title: title(item),
+            expires_at: item.time("expires_at"),
+            left: false,
+        };
+        parts.shelf.keep(&entry)?;
+        let token = entry.token.clone();
+        parts.desk.take(entry);
+        Ok(token)
+    }
+
+    /// Sends every answer that has not left yet. That it may have left is durable before it can.
+    async fn send_waiting(&mut self) {
+        if self.link != Link::Connected {
+            return;
+        }
+        let waiting: Vec<Entry> = self.parts.desk.outbox.iter().filter(|e| !e.left).cloned().collect();
+        for mut entry in waiting {
+            entry.left = true;
+            if let Err(failure) = self.parts.shelf.keep(&entry) {
+                self.error = Some(failure.sentence);
+                return;
+            }
+            // What leaves in this run is not repeated in it: the client keeps it until the relay has it.
+            self.repeated.insert(entry.token.clone());
+            self.dispatch(&entry).await;
+            self.parts.desk.take(entry);
+        }
+    }
+
+    /// Sends once more, and once a run, what left in an earlier run and still stands unconfirmed in the second live
+    /// snapshot of this one: then it is not merely under way. The host knows it by its payload's id.
+    async fn repeat_earlier(&mut self) {
+        if self.parts.desk.fresh < 2 {
+            return;
+        }
+        let lost: Vec<Entry> =
+            self.parts.desk.outbox.iter().filter(|e| e.left && !self.repeated.contains(&e.token)).cloned().collect();
+        for entry in lost {
+            self.repeated.insert(entry.token.clone());
+            self.dispatch(&entry).await;
+        }
+    }
+
+    async fn dispatch(&mut self, entry: &Entry) {
+        let body = entry.payload.clone().into_bytes();
+        // One slot for each answer: a repetition replaces what still waits instead of adding to it.
+        let slot = format!("answer/{}", entry.token);
+        match self.parts.client.send_latest(self.parts.agent, &slot, body, Class::Stored).await {
+            Ok(()) => self.ask_later(),
+            Err(error) => self.error = Some(crate::explain::sentence(&error.to_string())),
+        }
+    }
+
+    /// Tells the host what this device is, once for each content.
+    async fn greet(&mut self) {
+        let Ok(info) = serde_json::to_string(&self.parts.info) else { return };
+        if self.parts.desk.memory.greeted.as_deref() == Some(info.as_str()) {
+            return;
+        }
+        let hello = Payload::Hello(Hello { device_info: self.parts.info.clone() });
+        // Taken over means durable; a crash before the memory is written repeats it, which does no harm.
+        if self.send(hello, Class::Stored).await.is_ok() {
+            self.parts.desk.memory.greeted = Some(info);
+            self.remember();
+        }
+    }
+
+    /// Asks the host for its Inbox.
+    async fn request(&mut self) {
+        self.wanted = true;
+        if self.link != Link::Connected {
+            return;
+        }
+        match self.send(Payload::InboxRequest, Class::Live).await {
+            Ok(()) => self.ask_later(),
+            Err(SendError::PeerOffline) => self.host_is_offline().await,
+            Err(SendError::NotConnected) => {}
+            Err(error) => {
+                self.error = Some(crate::explain::sentence(&error.to_string()));
+                self.ask_later();
+            }
+        }
+    }
+
+    fn ask_later(&mut self) {
+        let at = Instant::now() + self.pause;
+        self.ask_at = Some(self.ask_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    async fn timer(&mut self) {
+        let now = Instant::now();
+        if self.leaving.as_ref().is_some_and(|l| l.until <= now) {
+            let told = self.link == Link::Connected;
+            self.left(Err(Failure::unreachable(if told {
+                "The host has not confirmed the logout yet and will get it when it is back; run it again then, or add --force to delete the keys now."
+            } else {
+                "The relay cannot be reached, so the host does not know yet; run it again later, or add --force to delete the keys now."
+            })));
+        }
+        if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = None;
+            self.pause = (self.pause * 2).min(ASK_AGAIN_MAX);
+            if self.wanted || !self.parts.desk.outbox.is_empty() {
+                self.request().await;
+            }
+        }
+    }
+
+    fn left(&mut self, result: Outcome<()>) {
+        if let Some(leaving) = self.leaving.take() {
+            let _ = leaving.reply.send(result);
+        }
+    }
+
+    async fn send(&self, payload: Payload, class: Class) -> Result<(), SendError> {
+        let body = Envelope::new(Uuid::new_v4(), now_ms(), payload).encode();
+        self.parts.client.send(self.parts.agent, body, class).await
+    }
+
+    /// Makes the memory durable; a failure shows in the view.
+    fn remember(&mut self) -> bool {
+        match self.parts.shelf.remember(&self.parts.desk.memory) {
+            Ok(()) => true,
+            Err(error) => {
+                self.error = Some(format!("This device's folder cannot be written ({}).", crate::home::why(&error)));
+                false
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let desk = &self.parts.desk;
+        let pending = desk.outbox.iter().map(|e| PendingAnswer {
+            request_id: e.request_id.clone(),
+            what: e.draft.what().into(),
+            title: e.title.clone(),
+        });
+        let view = View {
+            link: self.link,
+            error: self.error.clone(),
+            host: self.host,
+            inbox: desk.memory.inbox.clone(),
+            received_at: desk.memory.received_at,
+            fresh: desk.fresh,
+            pending: pending.collect(),
+            concluded: desk.concluded.iter().cloned().collect(),
+            notes: desk.memory.notes.iter().cloned().collect(),
+            changed: desk.changed_since_shown(),
+        };
+        self.view.send_if_modified(|before| {
+            let changed = *before != view;
+            if changed {
+                *before = view;
+            }
+            changed
+        });
+    }
+}
+
+/// Whether a stored message can carry `body`, as framing and sealing leave it (spec framing).
+fn fits(body: &[u8]) -> bool {
+    skald_payloads::fits_stored(skald_e2e::framing::encode_json(body).len())
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,346 @@
+//! The process that talks to the relay for a home: it owns the engine and serves the home's socket.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use skald_e2e::{Identity, Seed};
+use skald_payloads::DeviceInfo;
+use skald_relay_client::{DeviceOptions, Platform, RelayClient, device};
+use skald_relay_common::ids::PublicKey;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zeroize::Zeroizing;
+
+use crate::desk::Desk;
+use crate::engine::{Ask, Engine, Parts};
+use crate::failure::{Failure, Outcome};
+use crate::home::{Home, HomeLock, why};
+use crate::pairing::{Pairing, not_paired};
+use crate::shelf::Shelf;
+use crate::splice::splice;
+use crate::vault::Vault;
+use crate::wire::{self, Conversation, Reply, Request, View};
+
+/// The folder that the relay connection keeps its seed and counters in.
+pub const LINK: &str = "link";
+const CA: &str = "ca.pem";
+/// The host's pages (pipe §6.2).
+const PAGES: &str = "http-local-proxy";
+/// Commands beyond this wait their turn.
+const MAX_CONVERSATIONS: usize = 256;
+/// A command that does not take what it asked for is let go.
+const WRITE: Duration = Duration::from_secs(30);
+const STOPPING: Duration = Duration::from_secs(8);
+
+/// The engine and its socket, for as long as this process has the home.
+pub struct Holder {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    lock: HomeLock,
+}
+
+struct Shared {
+    home: Home,
+    agent: PublicKey,
+    client: RelayClient,
+    asks: mpsc::Sender<Ask>,
+    view: watch::Receiver<View>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Holder {
+    /// Starts the engine, and the socket for other processes.
+    pub async fn start(
+        home: Home,
+        lock: HomeLock,
+        pairing: Pairing,
+        ca: Option<PathBuf>,
+        listener: UnixListener,
+    ) -> Outcome<Self> {
+        let (namespace, agent, _) = pairing.keys().ok_or_else(not_paired)?;
+        let seed = seed(&home)?;
+        let vault = Vault::new(seed.expose()).ok_or_else(|| Failure::refused("The seed cannot be used."))?;
+        let shelf = Shelf::open(home.clone(), vault)?;
+        let found = shelf.load()?;
+        let mut desk = Desk::new(found.memory, found.outbox);
+        if found.damaged > 0 {
+            desk.note("An answer was damaged on disk and was not sent", "Look at the inbox again.", crate::out::now_ms());
+        }
+        let (client, events) = device::start(options(&home, ca)).await.map_err(|e| start_failure(&e))?;
+        let parts = Parts {
+            identity: Identity::from_seed(&seed),
+            namespace,
+            agent,
+            info: info(&pairing.name),
+            shelf,
+            desk,
+            client: client.clone(),
+        };
+        let (engine, view) = Engine::new(parts);
+        let (asks, asked) = mpsc::channel(64);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(engine.run(events, asked, stop.child_token()));
+        let shared = Arc::new(Shared { home, agent, client, asks, view, stop, tasks: tasks.clone() });
+        tasks.spawn(listen(shared.clone(), listener));
+        Ok(Self { shared, tasks, lock })
+    }
+
+    /// This process's own way in. `None`: the engine has ended.
+    pub fn converse(&self) -> Option<Conversation> {
+        if self.shared.stop.is_cancelled() || self.shared.asks.is_closed() {
+            return None;
+        }
+        let (own, other) = UnixStream::pair().ok()?;
+        let shared = self.shared.clone();
+        self.tasks.spawn(async move { shared.clone().serve(own).await });
+        Some(Conversation::new(other))
+    }
+
+    /// Stops everything, waits for it, and gives the home free.
+    pub async fn stop(self) {
+        self.shared.stop.cancel();
+        self.tasks.close();
+        let _ = timeout(STOPPING, self.shared.client.shutdown()).await;
+        let _ = timeout(STOPPING, self.tasks.wait()).await;
+        drop(self.lock);
+    }
+}
+
+async fn listen(shared: Arc<Shared>, listener: UnixListener) {
+    let places = Arc::new(Semaphore::new(MAX_CONVERSATIONS));
+    loop {
+        let accepted = tokio::select! {
+            () = shared.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let serving = shared.clone();
+        shared.tasks.spawn(async move {
+            serving.serve(stream).await;
+            drop(place);
+        });
+    }
+}
+
+impl Shared {
+    async fn serve(self: Arc<Self>, stream: UnixStream) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.talk(stream) => {}
+        }
+    }
+
+    async fn talk(&self, stream: UnixStream) {
+        let mut conversation = Conversation::new(stream);
+        let Some(first) = conversation.hear::<Request>().await else { return };
+        if matches!(first, Request::Pipe) {
+            return self.pipe(conversation).await;
+        }
+        let (mut reader, mut writer) = conversation.split();
+        // Reading a line cannot be interrupted half-way, so it is a future of its own beside the answers.
+        let (heard, mut requests) = mpsc::channel(8);
+        let reading = async move {
+            let mut next = Some(first);
+            while let Some(request) = next {
+                if heard.send(request).await.is_err() {
+                    break;
+                }
+                next = wire::hear(&mut reader).await;
+            }
+            // Dropping the sender ends the answers.
+        };
+        let answering = async {
+            let mut view = self.view.clone();
+            let mut watching = false;
+            loop {
+                let reply = tokio::select! {
+                    request = requests.recv() => match request {
+                        Some(Request::Watch) => {
+                            watching = true;
+                            let now = view.borrow_and_update().clone();
+                            if !say(&mut writer, &Reply::View(Box::new(now))).await {
+                                return;
+                            }
+                            let _ = self.asks.send(Ask::Refresh).await;
+                            None
+                        }
+                        Some(request) => self.answer(request).await,
+                        None => return,
+                    },
+                    changed = view.changed(), if watching => match changed {
+                        Ok(()) => Some(Reply::View(Box::new(view.borrow_and_update().clone()))),
+                        Err(_) => return,
+                    },
+                };
+                if let Some(reply) = reply
+                    && !say(&mut writer, &reply).await
+                {
+                    return;
+                }
+            }
+        };
+        tokio::join!(reading, answering);
+    }
+
+    async fn answer(&self, request: Request) -> Option<Reply> {
+        match request {
+            Request::Watch => None,
+            Request::Pipe => Some(Failure::usage("A pipe must be the first thing that is asked for.").into()),
+            Request::Shown { digests, notes_below } => {
+                let _ = self.asks.send(Ask::Shown { digests, notes_below }).await;
+                None
+            }
+            Request::Answer { request_id, digest, draft } => {
+                let (reply, token) = oneshot::channel();
+                self.asks.send(Ask::Answer { request_id, digest, draft, reply }).await.ok()?;
+                Some(match token.await.ok()? {
+                    Ok(token) => Reply::Kept { token },
+                    Err(failure) => failure.into(),
+                })
+            }
+            Request::Logout { force, wait_ms } => {
+                let (reply, left) = oneshot::channel();
+                let wait = Duration::from_millis(wait_ms);
+                self.asks.send(Ask::Leave { wait, reply }).await.ok()?;
+                match left.await.ok()? {
+                    Err(failure) if !force => Some(failure.into()),
+                    _ => Some(match self.erase().await {
+                        Ok(()) => Reply::Done,
+                        Err(failure) => failure.into(),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Deletes this device's keys and everything it kept. The seed goes first: counters must not be lost while the key
+    /// that they belong to can still be used.
+    async fn erase(&self) -> Outcome<()> {
+        let _ = timeout(STOPPING, self.client.shutdown()).await;
+        let done = erase(&self.home);
+        // Whoever still talks to this holder finds the home without a pairing.
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            stop.cancel();
+        });
+        done
+    }
+
+    /// Opens a pipe to the host's pages and copies until either side is over.
+    async fn pipe(&self, mut conversation: Conversation) {
+        let opened = self.client.open_pipe(self.agent, PAGES, Default::default()).await;
+        let pipe = match opened {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                let failure = Failure::unreachable(crate::explain::pipe(&error, &self.view.borrow()));
+                let _ = timeout(WRITE, conversation.say(&Reply::from(failure))).await;
+                return;
+            }
+        };
+        if !matches!(timeout(WRITE, conversation.say(&Reply::Ready)).await, Ok(Ok(()))) {
+            return;
+        }
+        splice(&[], conversation.split(), tokio::io::split(pipe)).await;
+    }
+}
+
+async fn say(writer: &mut (impl tokio::io::AsyncWrite + Unpin), reply: &Reply) -> bool {
+    matches!(timeout(WRITE, wire::say(writer, reply)).await, Ok(Ok(())))
+}
+
+/// Deletes what a pairing left in the home, in an order that is safe to interrupt.
+pub fn erase(home: &Home) -> Outcome<()> {
+    let failed = |e: std::io::Error| {
+        Failure::refused(format!("The folder {} cannot be emptied ({}).", home.dir().display(), why(&e)))
+    };
+    let seed = format!("{LINK}/seed");
+    if home.path(LINK).exists() {
+        home.remove(&seed).map_err(failed)?;
+        std::fs::remove_dir_all(home.path(LINK)).map_err(failed)?;
+    }
+    for folder in ["outbox"] {
+        match std::fs::remove_dir_all(home.path(folder)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+    }
+    for file in ["memory.sealed", CA] {
+        home.remove(file).map_err(failed)?;
+    }
+    // Last, so that an interrupted logout can be finished by another.
+    Pairing::remove(home).map_err(failed)
+}
+
+/// The settings of the relay connection.
+pub fn options(home: &Home, ca: Option<PathBuf>) -> DeviceOptions {
+    let mut options = DeviceOptions::new(home.path(LINK), Platform::Desktop);
+    options.extra_ca = ca;
+    options
+}
+
+/// The private authority to trust: the one named now, or the one named when the device was paired.
+pub fn authority(home: &Home, named: Option<&Path>) -> Option<PathBuf> {
+    match named {
+        Some(path) => Some(path.to_path_buf()),
+        None => Some(home.path(CA)).filter(|p| p.exists()),
+    }
+}
+
+/// Keeps a copy of the named authority, so that later commands need not name it.
+pub fn keep_authority(home: &Home, named: Option<&Path>) -> Outcome<()> {
+    let Some(path) = named else { return home.remove(CA).map_err(|e| keep_failed(&e)) };
+    let pem = std::fs::read(path)
+        .map_err(|e| Failure::usage(format!("The certificate authority {} cannot be read ({}).", path.display(), why(&e))))?;
+    home.write(CA, &pem).map_err(|e| keep_failed(&e))
+}
+
+fn keep_failed(error: &std::io::Error) -> Failure {
+    Failure::refused(format!("The certificate authority cannot be kept ({}).", why(error)))
+}
+
+/// This device's seed.
+pub fn seed(home: &Home) -> Outcome<Seed> {
+    let path = home.path(LINK).join("seed");
+    let bytes = std::fs::read(&path).map(Zeroizing::new).map_err(|e| {
+        Failure::usage(format!(
+            "The device's seed {} cannot be read ({}); run `skald-phone logout --force` and pair again.",
+            path.display(),
+            why(&e)
+        ))
+    })?;
+    Seed::try_from(bytes.as_slice()).map_err(|_| {
+        Failure::usage(format!(
+            "The device's seed {} is damaged; run `skald-phone logout --force` and pair again.",
+            path.display()
+        ))
+    })
+}
+
+/// What this device says of itself to the host, end to end.
+fn info(name: &str) -> DeviceInfo {
+    let uname = rustix::system::uname();
+    let system = format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy());
+    DeviceInfo {
+        platform: "cli".into(),
+        model: None,
+        os_version: Some(system),
+        app_version: Some(env!("CARGO_PKG_VERSION").into()),
+        device_name: Some(name.into()),
+    }
+}
+
+/// Why the relay connection could not start, as a sentence.
+pub fn start_failure(error: &impl std::fmt::Display) -> Failure {
+    Failure::usage(crate::explain::sentence(&error.to_string()))
+}
