@@ -45,7 +45,7 @@ export function App() {
       {state.phase === "in" ? (
         <Shell session={state.session} />
       ) : state.phase === "out" ? (
-        <SignInPage why={state.why} />
+        <SignInPage why={state.why} detail={state.detail} />
       ) : state.phase === "unreachable" ? (
         <UnreachablePage />
       ) : (

@@ -6,7 +6,7 @@ import type { Permission, Session } from "./types";
 export type SessionState =
   | { phase: "loading" }
   | { phase: "unreachable" }
-  | { phase: "out"; why: "none" | "lapsed" | "left" | "bad-link" }
+  | { phase: "out"; why: "none" | "lapsed" | "left" | "bad-link"; detail?: string }
   | { phase: "in"; session: Session };
 
 export const session = new Cell<SessionState>({ phase: "loading" });
@@ -39,7 +39,7 @@ export async function start(): Promise<void> {
     if (!(error instanceof ApiError)) return session.set({ phase: "unreachable" });
     // Who is signed in already, or is a device, need not care that the link is used up.
     await load();
-    if (session.value.phase === "out") session.set({ phase: "out", why: "bad-link" });
+    if (session.value.phase === "out") session.set({ phase: "out", why: "bad-link", detail: error.status === 401 ? undefined : error.message });
     return;
   }
   return load();

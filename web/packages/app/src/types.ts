@@ -105,7 +105,7 @@ export type Answer =
   | { action: "accept" | "decline" | "cancel"; content?: Record<string, unknown> };
 
 export interface Bypass {
-  id: string;
+  id: number | string;
   tool_name: string;
   agent_label?: string;
   session?: string | null;

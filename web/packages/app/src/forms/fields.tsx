@@ -58,7 +58,7 @@ export function FieldInput(props: Props) {
   const label = (
     <>
       {f.label}
-      {!f.required && f.kind !== "boolean" && <span class="optional"> ({t.form.optional})</span>}
+      {!f.required && f.kind !== "boolean" && f.fallback === undefined && <span class="optional"> ({t.form.optional})</span>}
     </>
   );
   const foot = (

@@ -55,7 +55,7 @@ export function ApprovalActions(props: { item: Approval }) {
             </button>
             <button
               type="button"
-              class="button quiet"
+              class="button"
               disabled={busy}
               onClick={() => {
                 setReason("");

@@ -120,11 +120,11 @@ function Trouble(props: { connector: Connector; admin: boolean }) {
   }
 }
 
-function describe(d: Device): string {
+function describe(d: Device, name: string): string {
   const info = d.device_info ?? {};
   const platform = info.platform ?? d.platform ?? "";
   const system = [t.devices.platform[platform] ?? platform, info.os_version].filter((x) => x).join(" ");
-  return [info.model, system, info.app_version].filter((x) => x).join(" · ");
+  return [info.model === name ? "" : info.model, system, info.app_version].filter((x) => x).join(" · ");
 }
 
 /** A device that asks to be let in: the one moment when a relay that lies would be found out. */
@@ -150,7 +150,7 @@ function Waiting(props: { device: Device; admin: boolean; reload: () => Promise<
   return (
     <article class="card waiting" aria-labelledby={id} data-device={device.key}>
       <h3 id={id}>{name}</h3>
-      <p class="faint">{describe(device)}</p>
+      <p class="faint">{describe(device, name)}</p>
       {device.verification_code ? (
         <>
           <p>
@@ -190,7 +190,7 @@ function DeviceRow(props: { device: Device; admin: boolean; reload: () => Promis
   const { device: d, admin } = props;
   const [mode, setMode] = useState<"show" | "rename" | "revoke">("show");
   const name = deviceName(d);
-  const about = describe(d);
+  const about = describe(d, name);
   return (
     <li class="row" data-device={d.key}>
       <div class="row-main">

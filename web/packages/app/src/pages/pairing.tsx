@@ -81,7 +81,7 @@ export function PairingPanel(props: { devices: Device[]; onClose: () => void; on
             {t.devices.newCode}
           </button>
         )}
-        <button type="button" class="button quiet" onClick={onClose}>
+        <button type="button" class="button" onClick={onClose}>
           {t.devices.stopPairing}
         </button>
       </div>

@@ -1,13 +1,15 @@
 // All plugins at a glance.
 import { useState } from "preact/hooks";
 import { call, paths, sentence } from "../api";
+import { useNow } from "../clock";
+import { exactly, when } from "../format";
 import { PluginsIcon } from "../icons";
 import { useResource } from "../resource";
 import { Link } from "../router";
 import { useMay } from "../session";
 import { t } from "../strings";
 import type { Plugin } from "../types";
-import { Ago, LoadError, Loading, PageHead, Switch } from "../ui/bits";
+import { LoadError, Loading, PageHead, Switch } from "../ui/bits";
 import { toast } from "../ui/toast";
 
 export function PluginsPage() {
@@ -52,6 +54,7 @@ export function PluginsPage() {
 
 export function PluginStatusLine(props: { plugin: Plugin }) {
   const { state, message, since } = props.plugin.status;
+  const now = useNow(60_000);
   return (
     <p class={`plugin-status ${state}`}>
       <span class="pill">
@@ -60,9 +63,9 @@ export function PluginStatusLine(props: { plugin: Plugin }) {
       </span>
       {message && <span class="message">{message}</span>}
       {since > 0 && (
-        <span class="faint">
-          <Ago at={since} wrap={t.plugins.since} />
-        </span>
+        <time class="faint" dateTime={new Date(since).toISOString()} title={exactly(since)}>
+          {t.plugins.since(when(since, now))}
+        </time>
       )}
     </p>
   );

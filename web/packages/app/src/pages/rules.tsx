@@ -9,13 +9,13 @@ import type { Bypass, HostSettings } from "../types";
 import { LoadError, Loading, Notice } from "../ui/bits";
 import { toast } from "../ui/toast";
 
-export function Bypasses() {
+export function Bypasses(props: { admin: boolean }) {
   const bypasses = useResource<Bypass[]>(paths.bypasses, ["inbox"]);
   const now = useNow(10_000);
   const list = (bypasses.data ?? []).filter((b) => !b.expires_at || b.expires_at > now);
   const end = async (b: Bypass) => {
     try {
-      await call("DELETE", `${paths.bypasses}/${encodeURIComponent(b.id)}`);
+      await call("DELETE", `${paths.bypasses}/${encodeURIComponent(String(b.id))}`);
       toast(t.settings.ended(b.tool_name));
     } catch (e) {
       // Already over is what was wanted.
@@ -45,11 +45,13 @@ export function Bypasses() {
                   {b.created_by !== undefined && <span>{t.settings.bypassBy(actor(b.created_by))}</span>}
                 </p>
               </div>
-              <div class="row-actions">
-                <button type="button" class="button danger small" aria-label={t.settings.endNowOf(b.tool_name)} onClick={() => void end(b)}>
-                  {t.settings.endNow}
-                </button>
-              </div>
+              {props.admin && (
+                <div class="row-actions">
+                  <button type="button" class="button danger small" aria-label={t.settings.endNowOf(b.tool_name)} onClick={() => void end(b)}>
+                    {t.settings.endNow}
+                  </button>
+                </div>
+              )}
             </li>
           ))}
         </ul>
@@ -162,9 +164,11 @@ function AskingForm(props: { settings: HostSettings; reload: () => Promise<void>
           </p>
         )}
       </div>
-      <button type="submit" class="button" disabled={busy}>
-        {t.settings.save}
-      </button>
+      <div class="actions">
+        <button type="submit" class="button" disabled={busy}>
+          {t.settings.save}
+        </button>
+      </div>
     </form>
   );
 }

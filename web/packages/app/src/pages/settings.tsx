@@ -21,9 +21,9 @@ export function SettingsPage() {
   return (
     <>
       <PageHead title={t.settings.title} />
+      <Bypasses admin={admin} />
       {admin && (
         <>
-          <Bypasses />
           <Asking />
           <Tokens />
           <Sessions />

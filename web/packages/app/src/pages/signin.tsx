@@ -6,9 +6,9 @@ import { load } from "../session";
 import { t } from "../strings";
 import { Command } from "../ui/bits";
 
-export function SignInPage(props: { why: "none" | "lapsed" | "left" | "bad-link" }) {
+export function SignInPage(props: { why: "none" | "lapsed" | "left" | "bad-link"; detail?: string }) {
   useEffect(() => {
-    document.title = `${t.signin.title}`;
+    document.title = t.signin.title;
   }, []);
   const why = props.why === "lapsed" ? t.signin.lapsed : props.why === "left" ? t.signin.left : props.why === "bad-link" ? t.signin.badLink : t.signin.none;
   return (
@@ -16,6 +16,7 @@ export function SignInPage(props: { why: "none" | "lapsed" | "left" | "bad-link"
       <div class="sheet">
         <Mark />
         <h1>{t.signin.title}</h1>
+        {props.detail && <p role="alert">{props.detail}</p>}
         <p role={props.why === "bad-link" || props.why === "lapsed" ? "alert" : undefined}>{why}</p>
         <Command text={t.signin.command} />
         <p class="hint">{t.signin.then}</p>
