@@ -9,6 +9,11 @@ pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(Error::field("", "Send a JSON object as the body."));
     }
+    // A list in the fields' order would pass for an object with serde, but nobody means that.
+    let start = body.iter().find(|b| !b.is_ascii_whitespace());
+    if start.is_some_and(|b| matches!(b, b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n')) {
+        return Err(Error::field("", "The body must be a JSON object."));
+    }
     let mut de = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
         let path = match e.path().to_string() {
@@ -116,6 +121,6 @@ mod tests {
         assert!(told("{").1.contains("not JSON"));
         assert!(told("").1.contains("JSON object"));
         assert!(told(r#"{"name":"a"} x"#).1.contains("nothing after"));
-        assert!(told("[1,2,3]").1.starts_with("The body must be") || told("[1,2,3]").0 == "name");
+        assert_eq!(told("[1,2,3]").1, "The body must be a JSON object.");
     }
 }

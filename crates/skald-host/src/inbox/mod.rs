@@ -271,8 +271,13 @@ impl InboxService {
         }))
     }
 
-    #[cfg(test)]
-    pub(crate) fn waiters(&self) -> usize {
+    /// How many elicitations' contents are held for their sources.
+    pub fn held(&self) -> usize {
+        self.0.vault.len()
+    }
+
+    /// How many items someone waits for.
+    pub fn waited_for(&self) -> usize {
         self.0.waiters.len()
     }
 }

@@ -28,7 +28,6 @@ impl Waiters {
         drop(locked(&self.0).remove(&id));
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         locked(&self.0).len()
     }
@@ -67,6 +66,10 @@ impl Vault {
 
     pub(super) fn take(&self, id: RequestId) -> Option<Content> {
         locked(&self.0).remove(&id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        locked(&self.0).len()
     }
 
     pub(super) fn clear(&self) {
