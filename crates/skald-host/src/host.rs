@@ -196,3 +196,62 @@ impl Host {
         self.0.folder.release();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, NewApproval, StoreError};
+    use skald_core_api::{Actor, Inbox};
+
+    fn new(detail: usize) -> NewApproval {
+        NewApproval {
+            tool_name: "Bash".into(),
+            summary: "ls".into(),
+            detail: Some("x".repeat(detail)),
+            ..Default::default()
+        }
+    }
+
+    /// Lets the database grow no further, as a full disk does.
+    async fn fill(host: &Host, full: bool) {
+        let mut held = Vec::new();
+        while held.len() < 6 {
+            held.push(host.0.store.pool().acquire().await.unwrap());
+        }
+        for connection in &mut held {
+            let limit = if full { "PRAGMA max_page_count = 1" } else { "PRAGMA max_page_count = 1000000" };
+            sqlx::raw_sql(limit).execute(&mut **connection).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_told_plainly_and_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::open(HostConfig::new(dir.path(), Vec::new())).await.unwrap();
+        let inbox = host.inbox();
+        inbox.create_approval(&Actor::Owner, new(10)).await.unwrap();
+        let before = inbox.snapshot().await.unwrap();
+        fill(&host, true).await;
+        let e = inbox.create_approval(&Actor::Owner, new(60_000)).await.unwrap_err();
+        assert!(matches!(e, Error::Store(StoreError::DiskFull)), "{e}");
+        assert!(e.to_string().contains("free some space"));
+        assert_eq!(inbox.snapshot().await.unwrap(), before);
+        fill(&host, false).await;
+        inbox.create_approval(&Actor::Owner, new(60_000)).await.unwrap();
+        host.shutdown().await;
+        let host = Host::open(HostConfig::new(dir.path(), Vec::new())).await.unwrap();
+        assert_eq!(host.inbox().snapshot().await.unwrap().badge(), 2);
+        host.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn dropping_the_last_clone_gives_the_folder_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::open(HostConfig::new(dir.path(), Vec::new())).await.unwrap();
+        let other = host.clone();
+        drop(host);
+        assert!(Host::open(HostConfig::new(dir.path(), Vec::new())).await.is_err());
+        drop(other);
+        Host::open(HostConfig::new(dir.path(), Vec::new())).await.unwrap();
+    }
+}

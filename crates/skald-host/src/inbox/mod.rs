@@ -177,6 +177,13 @@ impl InboxService {
         }
     }
 
+    /// The same as [`Inbox::answer`], with an error per field where the answer does not hold.
+    pub async fn respond(&self, id: RequestId, answer: Answer, by: &Actor) -> Result<AnswerOutcome, Error> {
+        let (answer, content) = answer::split(answer);
+        let change = answer::answer(self.0.clone(), id, answer, content, by.clone());
+        self.0.store.durably(change).await
+    }
+
     /// The source (or the owner) takes the question back. `Conflict` where it has ended otherwise, `NotFound` where it
     /// never was or another asked it.
     pub async fn withdraw(&self, id: RequestId, by: &Principal) -> Result<(), Error> {
@@ -310,9 +317,7 @@ impl Inbox for InboxService {
     }
 
     async fn answer(&self, id: RequestId, answer: Answer, by: &Actor) -> Result<AnswerOutcome, InboxError> {
-        let (answer, content) = answer::split(answer);
-        let change = answer::answer(self.0.clone(), id, answer, content, by.clone());
-        Ok(self.0.store.durably(change).await?)
+        Ok(self.respond(id, answer, by).await?)
     }
 
     fn revisions(&self) -> watch::Receiver<u64> {
