@@ -323,7 +323,7 @@ const en = {
     bypassUnused: "not used yet",
     bypassBy: (who: string) => `given by ${who}`,
     endNow: "End now",
-    endNowOf: (tool: string) => `End the approval of ${tool} now`,
+    endNowOf: (tool: string) => `End now: the approval of ${tool}`,
     ended: (tool: string) => `Calls of ${tool} are asked for again.`,
     asking: "Asking",
     timeout: "Questions expire after",

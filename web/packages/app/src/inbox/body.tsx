@@ -25,7 +25,12 @@ function Prose(props: { text: string }) {
   );
 }
 
-function Arguments(props: { value: unknown; folded: boolean }) {
+/** A heading within an item; its level depends on where the item stands. */
+function Heading(props: { level: 3 | 4; children: string }) {
+  return props.level === 3 ? <h3 class="part-head">{props.children}</h3> : <h4 class="part-head">{props.children}</h4>;
+}
+
+function Arguments(props: { value: unknown; folded: boolean; level: 3 | 4 }) {
   if (props.value === undefined || props.value === null) return null;
   if (isRecord(props.value) && Object.keys(props.value).length === 0) return null;
   const body = (
@@ -44,13 +49,13 @@ function Arguments(props: { value: unknown; folded: boolean }) {
   }
   return (
     <section class="part">
-      <h4>{t.inbox.arguments}</h4>
+      <Heading level={props.level}>{t.inbox.arguments}</Heading>
       {body}
     </section>
   );
 }
 
-function ApprovalBody(props: { item: Approval }) {
+function ApprovalBody(props: { item: Approval; level: 3 | 4 }) {
   const { item } = props;
   const hasBlocks = rowsOf(item.blocks).rows.length > 0;
   return (
@@ -82,11 +87,11 @@ function ApprovalBody(props: { item: Approval }) {
       {item.detail && <Prose text={item.detail} />}
       {hasBlocks && (
         <section class="part">
-          <h4>{t.inbox.details}</h4>
+          <Heading level={props.level}>{t.inbox.details}</Heading>
           <Blocks blocks={item.blocks} summary={item.summary} />
         </section>
       )}
-      <Arguments value={item.arguments} folded={hasBlocks} />
+      <Arguments value={item.arguments} folded={hasBlocks} level={props.level} />
     </>
   );
 }
@@ -110,7 +115,7 @@ function ClarificationBody(props: { item: Clarification }) {
   );
 }
 
-function ElicitationBody(props: { item: Elicitation }) {
+function ElicitationBody(props: { item: Elicitation; level: 3 | 4 }) {
   const { item } = props;
   const url = item.mode === "url" ? item.url : undefined;
   const parts = url === undefined ? undefined : urlParts(url);
@@ -121,7 +126,7 @@ function ElicitationBody(props: { item: Elicitation }) {
       </p>
       {url !== undefined && (
         <section class="part">
-          <h4>{t.inbox.openUrl}</h4>
+          <Heading level={props.level}>{t.inbox.openUrl}</Heading>
           <Address text={url} />
           {parts?.web ? (
             <dl class="facts">
@@ -143,13 +148,13 @@ function ElicitationBody(props: { item: Elicitation }) {
   );
 }
 
-export function ItemBody(props: { item: Item }) {
+export function ItemBody(props: { item: Item; level: 3 | 4 }) {
   switch (props.item.kind) {
     case "approval":
-      return <ApprovalBody item={props.item} />;
+      return <ApprovalBody item={props.item} level={props.level} />;
     case "clarification":
       return <ClarificationBody item={props.item} />;
     case "elicitation":
-      return <ElicitationBody item={props.item} />;
+      return <ElicitationBody item={props.item} level={props.level} />;
   }
 }

@@ -84,7 +84,7 @@ export function Card(props: { item: Item; closed?: Closed }) {
         <ClosedBody closed={closed} />
       ) : (
         <>
-          <ItemBody item={item} />
+          <ItemBody item={item} level={4} />
           {mayAnswer && <Actions item={item} />}
         </>
       )}

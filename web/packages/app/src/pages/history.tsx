@@ -178,7 +178,7 @@ function Details(props: { entry: HistoryEntry; item?: Item }) {
         )}
       </dl>
       {entry.kind === "elicitation" && entry.outcome?.action === "accept" && <p class="hint">{t.history.content}</p>}
-      {item ? <ItemBody item={item} /> : <p class="hint">{t.history.gone}</p>}
+      {item ? <ItemBody item={item} level={3} /> : <p class="hint">{t.history.gone}</p>}
       {late.length > 0 && (
         <section class="part">
           <h3>{t.history.late(late.length)}</h3>
