@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 fn main() {
-    let Some(manifest) = std::env::var_os("CARGO_MANIFEST_DIR") else { fail("Cargo did not say where the crate lies.") };
+    let Some(manifest) = std::env::var_os("CARGO_MANIFEST_DIR") else {
+        fail("Cargo did not say where the crate lies.")
+    };
     let web = PathBuf::from(manifest).join("../../web");
     let app = web.join("packages/app");
     let dist = app.join("dist");
@@ -24,7 +26,9 @@ fn main() {
 
     if std::env::var_os("SKALD_WEB_ASSETS").is_some_and(|v| v == "prebuilt") {
         if !dist.join("index.html").is_file() {
-            fail("SKALD_WEB_ASSETS=prebuilt, but web/packages/app/dist holds no page; build it with `npm run build` first.");
+            fail(
+                "SKALD_WEB_ASSETS=prebuilt, but web/packages/app/dist holds no page; build it with `npm run build` first.",
+            );
         }
         return;
     }
@@ -42,7 +46,8 @@ fn main() {
     }
 }
 
-/// A missing path is watched through its parent, or Cargo would run this script every time.
+/// Cargo would run this script every time for a path that does not exist. What comes later comes with a change of the
+/// lock file.
 fn watch(path: &Path) {
     if path.exists() {
         println!("cargo::rerun-if-changed={}", path.display());

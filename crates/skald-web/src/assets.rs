@@ -92,7 +92,9 @@ fn answer(name: &str, file: EmbeddedFile, cache: &'static str, asked: &HeaderMap
     }
     tag.push('"');
     let known = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).any(|list| {
-        list.split(',').map(str::trim).any(|t| t == "*" || t.trim_start_matches("W/") == tag.trim_start_matches("W/"))
+        list.split(',')
+            .map(str::trim)
+            .any(|t| t == "*" || t.trim_start_matches("W/") == tag.trim_start_matches("W/"))
     });
     let kind = mime_guess::from_path(name).first_or_octet_stream();
     let kind = match kind.essence_str() {

@@ -69,7 +69,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
 }
 
 fn cookie(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
-    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(';'));
+    let pairs =
+        headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(';'));
     let value = pairs.filter_map(|p| p.trim().split_once('=')).find(|(name, _)| *name == COOKIE);
     value.map(|(_, value)| sensitive(value)).transpose()
 }

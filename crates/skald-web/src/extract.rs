@@ -15,7 +15,8 @@ pub(crate) const MAX_BODY: usize = 1024 * 1024;
 
 /// Reads a body up to [`MAX_BODY`].
 pub(crate) async fn read_body(request: Request) -> Result<Bytes, Problem> {
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    let declared =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|n| n > MAX_BODY as u64) {
         return Err(Problem::too_large());
     }
@@ -73,8 +74,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
             let path = e.path().to_string();
             let text = e.inner().to_string();
             if text.starts_with("unknown field") {
-                let known = text.rsplit_once("expected ").map_or("", |(_, k)| k.trim_start_matches("one of "));
-                return Problem::bad_field("query", format!("The address bears a parameter that is not known here; use {known}."));
+                let known =
+                    text.rsplit_once("expected ").map_or("", |(_, k)| k.trim_start_matches("one of "));
+                return Problem::bad_field(
+                    "query",
+                    format!("The address bears a parameter that is not known here; use {known}."),
+                );
             }
             Problem::bad_field(path.clone(), format!("`{path}` must be given once, as a whole number."))
         })

@@ -112,9 +112,9 @@ fn own_host(link: &Link, allowed: &[AllowedHost], authority: &Authority) -> Opti
                     || matches!(host, "127.0.0.1" | "[::1]")
                     // An address cannot be re-bound to another, so the one that was connected to is as good.
                     || bare.parse::<IpAddr>().is_ok_and(|ip| ip == local.ip().to_canonical()));
-            let configured = allowed
-                .iter()
-                .any(|a| a.name.eq_ignore_ascii_case(host) && a.port.is_none_or(|p| Some(p) == authority.port_u16()));
+            let configured = allowed.iter().any(|a| {
+                a.name.eq_ignore_ascii_case(host) && a.port.is_none_or(|p| Some(p) == authority.port_u16())
+            });
             if listener {
                 Some(Own::Listener)
             } else if configured {
@@ -127,7 +127,10 @@ fn own_host(link: &Link, allowed: &[AllowedHost], authority: &Authority) -> Opti
 }
 
 fn check(request: &Request, allowed: &[AllowedHost]) -> Result<OwnOrigin, Problem> {
-    let link = request.extensions().get::<Link>().ok_or_else(|| Problem::internal(&"a request without its connection"))?;
+    let link = request
+        .extensions()
+        .get::<Link>()
+        .ok_or_else(|| Problem::internal(&"a request without its connection"))?;
     let host = single(request.headers(), &header::HOST)?.ok_or_else(Problem::bad_host)?;
     let authority: Authority = host.parse().map_err(|_| Problem::bad_host())?;
     if authority.as_str().contains('@') {

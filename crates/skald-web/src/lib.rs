@@ -19,9 +19,9 @@ mod problem;
 mod router;
 mod serve;
 mod state;
-mod throttle;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -50,7 +50,9 @@ pub struct WebConfig {
 #[non_exhaustive]
 pub enum BindError {
     /// Another program listens there.
-    #[error("The address {0} is in use already: stop the program that uses it, or choose another with --listen.")]
+    #[error(
+        "The address {0} is in use already: stop the program that uses it, or choose another with --listen."
+    )]
     InUse(SocketAddr),
     /// The system does not allow it.
     #[error("The address {0} may not be used by this user: choose a port above 1023 with --listen.")]
@@ -92,7 +94,13 @@ impl Bound {
         let url = url_of(self.address);
         let router = router::build(host.clone(), url.clone(), self.allowed_hosts, stop.clone())?;
         let connections = Arc::new(Connections::new(router, stop.clone()));
-        Ok(WebServer { url, address: self.address, listener: Mutex::new(Some(self.listener)), connections, stop })
+        Ok(WebServer {
+            url,
+            address: self.address,
+            listener: Mutex::new(Some(self.listener)),
+            connections,
+            stop,
+        })
     }
 }
 

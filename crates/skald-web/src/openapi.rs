@@ -30,7 +30,8 @@ impl Modify for Schemes {
             "token",
             SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),
         );
-        components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE))));
+        components
+            .add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE))));
     }
 }
 
@@ -75,7 +76,8 @@ mod tests {
     #[test]
     fn a_plugins_paths_stand_below_its_own_prefix_whatever_it_says() {
         let mut document = json!({"paths": {"/api/v1/inbox": {}}});
-        let theirs = json!({"status": {"get": {}}, "/devices/{key}": {"delete": {"tags": ["own"]}, "parameters": []}});
+        let theirs =
+            json!({"status": {"get": {}}, "/devices/{key}": {"delete": {"tags": ["own"]}, "parameters": []}});
         merge(&mut document, "phone", theirs);
         assert_eq!(document["paths"]["/api/plugin/phone/status"]["get"]["tags"], json!(["phone"]));
         assert_eq!(document["paths"]["/api/plugin/phone/devices/{key}"]["delete"]["tags"], json!(["own"]));

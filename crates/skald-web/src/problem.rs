@@ -52,7 +52,12 @@ pub struct Problem {
 
 impl Problem {
     /// A problem of the given type. `detail` is one plain sentence that says what to do.
-    pub fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
         Self { status, code, title, detail: detail.into(), errors: Vec::new(), header: None, extra: None }
     }
 
@@ -201,7 +206,8 @@ impl Problem {
             [one] => one.message.clone(),
             _ => "Some fields are wrong; correct those listed under `errors`.".to_owned(),
         };
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_fields", "Fields are wrong", detail).with_errors(errors)
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_fields", "Fields are wrong", detail)
+            .with_errors(errors)
     }
 
     /// One field is wrong.

@@ -46,7 +46,10 @@ async fn no_such_path() -> Problem {
 /// Says at debug level what was asked. The route's pattern, never the address itself: addresses bear keys and codes.
 async fn trace(request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map_or_else(|| "page".to_owned(), |p| p.as_str().to_owned());
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "page".to_owned(), |p| p.as_str().to_owned());
     let start = Instant::now();
     let response = next.run(request).await;
     let (status, ms) = (response.status().as_u16(), start.elapsed().as_millis());

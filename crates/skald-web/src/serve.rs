@@ -104,11 +104,9 @@ impl LocalWeb for Connections {
         if self.stop.is_cancelled() {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the host is shutting down"));
         }
-        let slot = self
-            .device_slots
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| io::Error::new(io::ErrorKind::QuotaExceeded, "too many streams are open to the host"))?;
+        let slot = self.device_slots.clone().try_acquire_owned().map_err(|_| {
+            io::Error::new(io::ErrorKind::QuotaExceeded, "too many streams are open to the host")
+        })?;
         let (theirs, ours) = tokio::io::duplex(STREAM_BUFFER);
         let (router, stop) = (self.router.clone(), self.stop.clone());
         self.tasks.spawn(async move {
@@ -155,13 +153,13 @@ where
 }
 
 /// Gives up on a peer that takes nothing for [`WRITE_DEADLINE`]: it would hold its buffers and its slot for ever.
-struct WriteDeadline<I> {
+pub(crate) struct WriteDeadline<I> {
     io: I,
     since: Option<Pin<Box<Sleep>>>,
 }
 
 impl<I> WriteDeadline<I> {
-    fn new(io: I) -> Self {
+    pub(crate) fn new(io: I) -> Self {
         Self { io, since: None }
     }
 
@@ -170,14 +168,20 @@ impl<I> WriteDeadline<I> {
             self.since = None;
             return polled;
         }
-        let sleep = self.since.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_DEADLINE)));
+        let sleep = self
+            .since
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_DEADLINE)));
         ready!(sleep.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
     }
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for WriteDeadline<I> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }

@@ -278,7 +278,9 @@ mod tests {
 
     #[test]
     fn the_target_may_stand_before_or_behind_the_command() {
-        for line in [&["skald", "--data", "d", "token", "list"][..], &["skald", "token", "list", "--data", "d"][..]] {
+        for line in
+            [&["skald", "--data", "d", "token", "list"][..], &["skald", "token", "list", "--data", "d"][..]]
+        {
             assert_eq!(Cli::try_parse_from(line).unwrap().target.data, Some("d".into()));
         }
     }

@@ -54,7 +54,9 @@ impl CallError {
             )),
             Self::Unwell(detail) => Failure::unreachable(detail),
             // A wrong token or a wrong value is what the caller wrote.
-            Self::Refused { status, detail } if matches!(status.as_u16(), 400 | 401 | 403 | 413 | 415 | 421 | 422) => {
+            Self::Refused { status, detail }
+                if matches!(status.as_u16(), 400 | 401 | 403 | 413 | 415 | 421 | 422) =>
+            {
                 Failure::usage(detail)
             }
             Self::Refused { detail, .. } => Failure::failed(detail),
@@ -91,7 +93,10 @@ impl Client {
 
     /// A call whose failure ends the command.
     pub async fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        self.call(method, path, body, Duration::ZERO).await.and_then(|r| r.json()).map_err(|e| self.failure(e))
+        self.call(method, path, body, Duration::ZERO)
+            .await
+            .and_then(|r| r.json())
+            .map_err(|e| self.failure(e))
     }
 
     /// The same for `GET`.
@@ -185,7 +190,10 @@ fn strange() -> CallError {
 }
 
 fn strange_text(status: StatusCode) -> String {
-    format!("The host answered with status {} and no reason: check --url and the host's log.", status.as_u16())
+    format!(
+        "The host answered with status {} and no reason: check --url and the host's log.",
+        status.as_u16()
+    )
 }
 
 /// A name as one segment of a path.

@@ -57,7 +57,9 @@ impl Target {
         }
         match default_data() {
             Some(data) => of_folder(&data),
-            None => Err(Failure::usage("There is no home folder to look in: name the data folder with --data.")),
+            None => {
+                Err(Failure::usage("There is no home folder to look in: name the data folder with --data."))
+            }
         }
     }
 }
@@ -90,13 +92,19 @@ fn of_folder(data: &Path) -> Result<(String, Option<std::path::PathBuf>), Failur
 fn read_token(path: &Path) -> Result<String, Failure> {
     match std::fs::read_to_string(path) {
         Ok(token) if !token.trim().is_empty() => Ok(token.trim().to_owned()),
-        Ok(_) => Err(Failure::usage(format!("{} is empty: restart the host to have it written anew.", path.display()))),
+        Ok(_) => Err(Failure::usage(format!(
+            "{} is empty: restart the host to have it written anew.",
+            path.display()
+        ))),
         Err(e) => Err(unreadable(path, &e)),
     }
 }
 
 fn unreadable(path: &Path, e: &std::io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be read ({e}): run this as the host's user, or give --url and SKALD_TOKEN.", path.display()))
+    Failure::usage(format!(
+        "{} cannot be read ({e}): run this as the host's user, or give --url and SKALD_TOKEN.",
+        path.display()
+    ))
 }
 
 fn same(a: &str, b: &str) -> bool {
@@ -126,7 +134,15 @@ mod tests {
         assert_eq!(authority("http://127.0.0.1:8787/").ok().as_deref(), Some("127.0.0.1:8787"));
         assert_eq!(authority("http://[::1]:8787").ok().as_deref(), Some("[::1]:8787"));
         assert_eq!(authority("http://localhost").ok().as_deref(), Some("localhost:80"));
-        for url in ["https://127.0.0.1:1", "127.0.0.1:8787", "http://", "http://a@b:1", "http://a:1/path", "ws://a:1", ""] {
+        for url in [
+            "https://127.0.0.1:1",
+            "127.0.0.1:8787",
+            "http://",
+            "http://a@b:1",
+            "http://a:1/path",
+            "ws://a:1",
+            "",
+        ] {
             assert_eq!(authority(url).err().map(|f| f.code), Some(2), "{url}");
         }
     }

@@ -40,10 +40,14 @@ mod tests {
 
     #[test]
     fn what_people_write_is_read_and_what_is_unclear_is_refused() {
-        for (text, secs) in [("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86_400), ("1h30m", 5400), (" 5m ", 300)] {
+        for (text, secs) in
+            [("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86_400), ("1h30m", 5400), (" 5m ", 300)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(secs)), "{text}");
         }
-        for text in ["", "10", "m", "-5m", "1.5h", "5 m", "0s", "10min", "99999999999999999999d", "400d", "1w", "５m"] {
+        for text in
+            ["", "10", "m", "-5m", "1.5h", "5 m", "0s", "10min", "99999999999999999999d", "400d", "1w", "５m"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

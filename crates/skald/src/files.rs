@@ -71,7 +71,9 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Reads a JSON file; `None` where there is none.
 pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| io::Error::other("it is not what Skald writes there")),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|_| io::Error::other("it is not what Skald writes there")),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }

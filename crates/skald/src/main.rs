@@ -24,7 +24,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     // The mobile connector speaks TLS; rustls wants its one provider chosen before anyone does.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
-        return finish(Err(Failure::failed("The TLS provider is already installed; this is a fault in Skald.")));
+        return finish(Err(Failure::failed(
+            "The TLS provider is already installed; this is a fault in Skald.",
+        )));
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -8,7 +8,8 @@ use crate::failure::Failure;
 
 /// Takes control characters out of text that came from elsewhere, so that it cannot drive the terminal.
 pub fn clean(text: &str) -> String {
-    let direction = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let direction =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| *c == '\n' || *c == '\t' || !(c.is_control() || direction(*c))).collect()
 }
 

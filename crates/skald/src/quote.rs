@@ -65,7 +65,10 @@ mod tests {
 
     #[test]
     fn words_are_quoted_only_where_a_shell_needs_it() {
-        assert_eq!(command_line(&["ls", "-la", "/tmp/a b", "it's", "", "$HOME", "a=b"]), r"ls -la '/tmp/a b' 'it'\''s' '' '$HOME' a=b");
+        assert_eq!(
+            command_line(&["ls", "-la", "/tmp/a b", "it's", "", "$HOME", "a=b"]),
+            r"ls -la '/tmp/a b' 'it'\''s' '' '$HOME' a=b"
+        );
     }
 
     #[test]
@@ -88,11 +91,13 @@ mod tests {
             b"#".to_vec(),
         ];
         let line = command_line(&words.iter().map(|w| OsStr::from_bytes(w)).collect::<Vec<_>>());
-        let output = match std::process::Command::new("bash").arg("-c").arg(format!("printf '%s\\0' {line}")).output() {
-            Ok(output) => output,
-            // A machine without bash has no one to ask.
-            Err(_) => return,
-        };
+        let output =
+            match std::process::Command::new("bash").arg("-c").arg(format!("printf '%s\\0' {line}")).output()
+            {
+                Ok(output) => output,
+                // A machine without bash has no one to ask.
+                Err(_) => return,
+            };
         let mut expected = Vec::new();
         for w in &words {
             expected.extend_from_slice(w);

@@ -10,7 +10,8 @@ pub struct Signals([Signal; 3]);
 impl Signals {
     /// Begins to listen.
     pub fn new() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(|e| Failure::failed(format!("Signals cannot be received: {e}.")));
+        let on =
+            |kind| signal(kind).map_err(|e| Failure::failed(format!("Signals cannot be received: {e}.")));
         Ok(Self([on(SignalKind::interrupt())?, on(SignalKind::terminate())?, on(SignalKind::hangup())?]))
     }
 

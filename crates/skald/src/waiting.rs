@@ -131,7 +131,9 @@ async fn poll(client: &mut Client, id: &str, deadline: Instant) -> Result<Ended,
         if let Some(e) = trouble {
             if Instant::now() >= deadline {
                 let Failure { text, .. } = client.failure(e);
-                return Err(Failure::unreachable(format!("{text} The question's time is over; whether anybody answered is not known.")));
+                return Err(Failure::unreachable(format!(
+                    "{text} The question's time is over; whether anybody answered is not known."
+                )));
             }
             if !told {
                 told = true;

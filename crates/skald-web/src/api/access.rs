@@ -1,8 +1,8 @@
 //! Signing in and out, sessions and API tokens.
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use skald_core_api::{Permission, Principal};
@@ -29,7 +29,8 @@ pub(crate) struct SignIn {
 fn cookie(value: &str, age: u32, secure: bool) -> Result<HeaderValue, Problem> {
     let secure = if secure { "; Secure" } else { "" };
     let text = format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={age}{secure}");
-    let mut value = HeaderValue::try_from(text).map_err(|_| Problem::internal(&"a cookie cannot be written"))?;
+    let mut value =
+        HeaderValue::try_from(text).map_err(|_| Problem::internal(&"a cookie cannot be written"))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -104,7 +105,8 @@ pub(crate) async fn who_am_i(caller: Caller<Read>) -> Json<WhoAmI> {
         (Permission::Ask, "ask"),
         (Permission::Administer, "administer"),
     ];
-    let permissions = all.into_iter().filter(|(p, _)| caller.principal().may(*p)).map(|(_, name)| name).collect();
+    let permissions =
+        all.into_iter().filter(|(p, _)| caller.principal().may(*p)).map(|(_, name)| name).collect();
     Json(WhoAmI { principal, permissions, version: env!("CARGO_PKG_VERSION") })
 }
 

@@ -57,7 +57,12 @@ impl AnswerGiven {
                 let kind = match (answer, action) {
                     (Some(_), _) => "an answer",
                     (_, Some(_)) => "an action",
-                    _ => return Err(Problem::bad_field("decision", "`decision` is missing; add `approved` or `rejected`.")),
+                    _ => {
+                        return Err(Problem::bad_field(
+                            "decision",
+                            "`decision` is missing; add `approved` or `rejected`.",
+                        ));
+                    }
                 };
                 Err(stray(field, kind))
             }
@@ -120,7 +125,9 @@ pub(crate) async fn answer(
         AnswerOutcome::Late { standing, state: ended } => {
             let entry = state.host().inbox().get(id).await?;
             let detail = match ended.as_str() {
-                "expired" => "The question lapsed before this answer came, so it changes nothing; ask for it anew if it still matters.",
+                "expired" => {
+                    "The question lapsed before this answer came, so it changes nothing; ask for it anew if it still matters."
+                }
                 "cancelled" => "The question was withdrawn before this answer came, so it changes nothing.",
                 _ => "Another answer came first and stands; this one was noted as late.",
             };

@@ -73,7 +73,11 @@ pub(crate) async fn update(
 }
 
 /// Hands a request below `/api/plugin/{id}/` to the plugin. The plugin checks the permission that its route needs.
-pub(crate) async fn forward(State(state): State<AppState>, caller: Caller<Read>, request: Request) -> Response {
+pub(crate) async fn forward(
+    State(state): State<AppState>,
+    caller: Caller<Read>,
+    request: Request,
+) -> Response {
     match hand_on(&state, caller, request).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),

@@ -56,8 +56,9 @@ pub async fn approve(target: Target, args: ApproveArgs) -> Result<Exit, Failure>
     put(&mut body, "tool_name", Some(args.tool));
     put(&mut body, "summary", Some(args.summary));
     if let Some(text) = args.arguments {
-        let arguments: Value = serde_json::from_str(&text)
-            .map_err(|e| Failure::usage(format!("--arguments is not JSON (column {}): correct it.", e.column())))?;
+        let arguments: Value = serde_json::from_str(&text).map_err(|e| {
+            Failure::usage(format!("--arguments is not JSON (column {}): correct it.", e.column()))
+        })?;
         put(&mut body, "arguments", Some(arguments));
     }
     put(&mut body, "detail", args.detail);

@@ -71,7 +71,9 @@ async fn full_key(client: &Client, part: &str) -> Result<String, Failure> {
     let mut matching = items(&devices).iter().map(|d| text(d, "key")).filter(|k| k.starts_with(&part));
     match (matching.next(), matching.next()) {
         (Some(key), None) => Ok(key.to_owned()),
-        (Some(_), Some(_)) => Err(Failure::usage("More than one device begins with that: write more of its key.")),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage("More than one device begins with that: write more of its key."))
+        }
         (None, _) => Err(Failure::failed("There is no such device: see `skald devices`.")),
     }
 }

@@ -121,7 +121,9 @@ async fn find(client: &Client, key: &str) -> Result<Value, Failure> {
 async fn show(client: &Client, url: &str) -> Result<(), Failure> {
     let path = path_of(url, client.authority());
     let reply = client.call(Method::GET, &path, None, Duration::ZERO).await.map_err(|e| client.failure(e))?;
-    let strange = || Failure::failed("The host's QR code cannot be read: open the pairing page in the browser instead.");
+    let strange = || {
+        Failure::failed("The host's QR code cannot be read: open the pairing page in the browser instead.")
+    };
     let content = read_picture(&reply.body).ok_or_else(strange)?;
     let drawn = draw(&content, std::io::stdout().is_terminal()).ok_or_else(strange)?;
     output::line(&drawn)
@@ -183,7 +185,8 @@ mod tests {
     fn seen(drawn: &str) -> String {
         let rows: Vec<Vec<char>> = drawn.lines().map(|l| l.chars().collect()).collect();
         let (scale, width, height) = (4, rows[0].len(), rows.len() * 2);
-        let mut picture = image::GrayImage::from_pixel((width * scale) as u32, (height * scale) as u32, image::Luma([255]));
+        let mut picture =
+            image::GrayImage::from_pixel((width * scale) as u32, (height * scale) as u32, image::Luma([255]));
         for (x, y, pixel) in picture.enumerate_pixels_mut() {
             let (column, row) = (x as usize / scale, y as usize / scale);
             let dark = match rows[row / 2][column] {
@@ -209,7 +212,9 @@ mod tests {
 
     #[test]
     fn the_picture_is_fetched_from_the_host_itself() {
-        for url in ["/api/x?code=1", "http://127.0.0.1:1/api/x?code=1", "http://elsewhere.example/api/x?code=1"] {
+        for url in
+            ["/api/x?code=1", "http://127.0.0.1:1/api/x?code=1", "http://elsewhere.example/api/x?code=1"]
+        {
             assert_eq!(path_of(url, "127.0.0.1:1"), "/api/x?code=1");
         }
     }

@@ -53,7 +53,8 @@ async fn switch(client: &Client, id: &str, enabled: bool) -> Result<(), Failure>
 fn tell(plugin: &Value) -> Result<(), Failure> {
     let (state, message) = standing(plugin);
     let id = text(plugin, "id");
-    let line = if message.is_empty() { format!("{id} is {state}.") } else { format!("{id} is {state}: {message}") };
+    let line =
+        if message.is_empty() { format!("{id} is {state}.") } else { format!("{id} is {state}: {message}") };
     if state == "failed" {
         return Err(Failure::failed(line));
     }
@@ -84,7 +85,11 @@ fn show(config: &Map<String, Value>) -> Result<(), Failure> {
 }
 
 /// The settings with the pairs put in, each read as its schema says.
-fn changed(mut config: Map<String, Value>, schema: &Value, pairs: &[String]) -> Result<Map<String, Value>, Failure> {
+fn changed(
+    mut config: Map<String, Value>,
+    schema: &Value,
+    pairs: &[String],
+) -> Result<Map<String, Value>, Failure> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     for pair in pairs {
@@ -93,13 +98,18 @@ fn changed(mut config: Map<String, Value>, schema: &Value, pairs: &[String]) -> 
         };
         let Some(property) = properties.get(key) else {
             let known: Vec<_> = properties.keys().map(String::as_str).collect();
-            return Err(Failure::usage(format!("There is no setting `{key}`: the settings are {}.", known.join(", "))));
+            return Err(Failure::usage(format!(
+                "There is no setting `{key}`: the settings are {}.",
+                known.join(", ")
+            )));
         };
         match read(property, value) {
             Ok(Some(value)) => config.insert(key.to_owned(), value),
             // An empty value takes a setting away that may be missing.
             Ok(None) => config.remove(key),
-            Err(kind) => return Err(Failure::usage(format!("`{key}` must be {kind}: write it as {key}=VALUE."))),
+            Err(kind) => {
+                return Err(Failure::usage(format!("`{key}` must be {kind}: write it as {key}=VALUE.")));
+            }
         };
     }
     Ok(config)

@@ -21,8 +21,9 @@ const SUMMARY: usize = 120;
 
 /// Asks, and on approval gives back the command to become.
 pub async fn run(target: Target, args: RunArgs) -> Result<Exit, Failure> {
-    let folder = std::env::current_dir()
-        .map_err(|e| Failure::failed(format!("The current folder cannot be read ({e}): go to one that exists.")))?;
+    let folder = std::env::current_dir().map_err(|e| {
+        Failure::failed(format!("The current folder cannot be read ({e}): go to one that exists."))
+    })?;
     let line = command_line(&args.command);
     let folder = folder.to_string_lossy();
     let summary = summary(&line);
@@ -66,7 +67,9 @@ pub fn replace(command: Vec<OsString>) -> Result<Exit, Failure> {
     let program = program.to_string_lossy();
     // The codes that shells use.
     let (code, text) = match error.kind() {
-        ErrorKind::NotFound => (127, format!("{program} was approved, but there is no such command: check its name.")),
+        ErrorKind::NotFound => {
+            (127, format!("{program} was approved, but there is no such command: check its name."))
+        }
         _ => (126, format!("{program} was approved, but could not be started ({error}).")),
     };
     Err(Failure { code, text })

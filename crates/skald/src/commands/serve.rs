@@ -28,14 +28,18 @@ pub async fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<Exit, Failu
     logging::start(args.log)?;
     let mut signals = Signals::new()?;
     let data = match data.or_else(default_data) {
-        Some(data) => std::path::absolute(&data)
-            .map_err(|e| Failure::usage(format!("The data folder cannot be used ({e}): name another with --data.")))?,
-        None => return Err(Failure::usage("There is no home folder to keep data in: name a folder with --data.")),
+        Some(data) => std::path::absolute(&data).map_err(|e| {
+            Failure::usage(format!("The data folder cannot be used ({e}): name another with --data."))
+        })?,
+        None => {
+            return Err(Failure::usage("There is no home folder to keep data in: name a folder with --data."));
+        }
     };
     let config = WebConfig { listen: args.listen, allowed_hosts: args.allow_hosts };
     let bound = skald_web::bind(config).await.map_err(|e| Failure::usage(e.to_string()))?;
     let plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(MobileConnector::new())];
-    let host = Host::open(HostConfig::new(&data, plugins)).await.map_err(|e| Failure::usage(e.to_string()))?;
+    let host =
+        Host::open(HostConfig::new(&data, plugins)).await.map_err(|e| Failure::usage(e.to_string()))?;
     let served = match bound.serve(&host) {
         Ok(server) => {
             let served = run(&host, &server, &data, args.open, &mut signals).await;
@@ -44,7 +48,9 @@ pub async fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<Exit, Failu
         }
         Err(e) => {
             host.shutdown().await;
-            Err(Failure::failed(format!("The API's description cannot be written ({e}); this is a fault in Skald.")))
+            Err(Failure::failed(format!(
+                "The API's description cannot be written ({e}); this is a fault in Skald."
+            )))
         }
     };
     let _ = std::fs::remove_file(open_file(&data));
@@ -63,7 +69,9 @@ async fn run(
     host.start(server.local_web()).await;
     server.accept();
     if !server.local_addr().ip().is_loopback() {
-        tracing::warn!("the host listens beyond this computer without encryption; put a proxy with TLS in front of it");
+        tracing::warn!(
+            "the host listens beyond this computer without encryption; put a proxy with TLS in front of it"
+        );
     }
     let link = host.access().create_link().await.map_err(|e| Failure::failed(e.to_string()))?;
     let link = server.sign_in_url(link.token.expose());
@@ -101,7 +109,9 @@ async fn stop(host: &Host, server: &WebServer, signals: &mut Signals) {
 /// Keeps the command line's token over restarts, so that commands that wait can go on; makes one where there is none.
 async fn keep_token(host: &Host, data: &Path) -> Result<(), Failure> {
     let file = token_file(data);
-    let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("The command line's token could not be made: {e}"));
+    let failed = |e: &dyn std::fmt::Display| {
+        Failure::failed(format!("The command line's token could not be made: {e}"))
+    };
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     if !kept.trim().is_empty() && private(&file) {
         let known = host.access().by_token(kept.trim()).await.map_err(|e| failed(&e))?;
@@ -137,7 +147,10 @@ fn leave_records(url: &str, data: &Path) -> Result<(), Failure> {
 }
 
 fn cannot_write(file: &Path, e: &std::io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written ({e}): make room or change the folder's permissions.", file.display()))
+    Failure::usage(format!(
+        "{} cannot be written ({e}): make room or change the folder's permissions.",
+        file.display()
+    ))
 }
 
 fn open_file(data: &Path) -> PathBuf {

@@ -32,7 +32,11 @@ pub async fn status(target: Target, json: bool) -> Result<Exit, Failure> {
     output::line(&format!("Waiting in the Inbox: {}", inbox["badge"]))?;
     for plugin in items(&plugins) {
         let (state, message) = standing(plugin);
-        let line = format!("{}: {state}{}{message}", text(plugin, "name"), if message.is_empty() { "" } else { ": " });
+        let line = format!(
+            "{}: {state}{}{message}",
+            text(plugin, "name"),
+            if message.is_empty() { "" } else { ": " }
+        );
         output::line(&output::clean_line(&line))?;
     }
     Ok(Exit::ok())
