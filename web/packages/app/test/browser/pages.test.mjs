@@ -46,14 +46,14 @@ test("a device is renamed, and revoked only after one is told what that does", a
   await page.getByRole("button", { name: "Rename Pixel 9" }).click();
   await page.getByLabel("Name", { exact: true }).fill("Ada's phone");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Ada's phone" }).waitFor();
+  await page.getByRole("heading", { name: "Ada's phone", exact: true }).waitFor();
   await page.getByRole("button", { name: "Revoke Ada's phone" }).click();
   await page.getByRole("dialog").getByText("cut off at once").waitFor();
   await page.keyboard.press("Escape");
   assert.ok(fake.devices.some((d) => d.key === key));
   await page.getByRole("button", { name: "Revoke Ada's phone" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-  await page.getByRole("heading", { name: "Ada's phone" }).waitFor({ state: "detached" });
+  await page.getByRole("heading", { name: "Ada's phone", exact: true }).waitFor({ state: "detached" });
   assert.ok(!fake.devices.some((d) => d.key === key));
 });
 
