@@ -1,0 +1,464 @@
+//! The one owner of counter, sealing and order (faults 13 and 15).
+//!
+//! One message is under way at a time, whoever it is for. Until the relay proves that it read it, or refuses it, no
+//! other message is sealed; a refusal is therefore never taken for another message's, and after a lost connection the
+//! very same bytes can go again before anything newer, so that the receiver takes them once.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use skald_e2e::SendCounter;
+use skald_e2e::counter::Take;
+use skald_e2e::framing;
+use skald_relay_common::codes::ErrorCode;
+use skald_relay_common::frame::Message;
+use skald_relay_common::ids::{ConnectionId, MessageNonce, PublicKey, XPublicKey};
+
+use crate::error::{SendError, StoreError};
+use crate::event::SendFailure;
+use crate::keyring::Keyring;
+use crate::link::{Pacer, Urgency};
+use crate::store::{NewRow, Peer, Store, Tx, outbound_context};
+use crate::util;
+
+/// So many stored messages may wait for one peer; beyond, the caller is told.
+const MAX_STORED: i64 = 1_000;
+/// So many live messages may wait for the pace; beyond, the caller is told.
+const MAX_LIVE: usize = 64;
+/// A live message that the relay found too frequent is tried so often.
+const LIVE_TRIES: u8 = 3;
+const MAX_PEER_PAUSE: Duration = Duration::from_secs(300);
+
+/// A live message that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct LiveItem {
+    pub(crate) peer: PublicKey,
+    pub(crate) slot: Option<String>,
+    pub(crate) framed: Vec<u8>,
+    /// The pipe that fails with it.
+    pub(crate) pipe: Option<ConnectionId>,
+    pub(crate) tries: u8,
+}
+
+#[derive(Debug)]
+enum UnderWay {
+    Stored {
+        seq: i64,
+        peer: PublicKey,
+    },
+    Live(LiveItem),
+    Presence,
+    /// Its recipient was dropped meanwhile; the relay's verdict is still to come and concerns nobody.
+    Gone,
+}
+
+/// A message that will not reach its recipient.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) peer: PublicKey,
+    pub(crate) pipe: Option<ConnectionId>,
+    pub(crate) why: SendFailure,
+}
+
+/// What leaves next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Outgoing {
+    Message(Message),
+    PresenceRequest,
+}
+
+/// What the relay's refusal was about.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// No message was under way.
+    NothingUnderWay,
+    /// It goes again later.
+    Again,
+    /// It never will.
+    Failed(Failed),
+    /// The relay does not say who is connected.
+    Presence,
+}
+
+pub(crate) struct Outbox {
+    store: Store,
+    keys: Arc<Keyring>,
+    counters: HashMap<PublicKey, (XPublicKey, SendCounter)>,
+    live: VecDeque<LiveItem>,
+    under_way: Option<UnderWay>,
+    presence_due: bool,
+    /// An envelope may be in the store whose fate is unknown; it goes first.
+    sealed_waits: bool,
+    stored_waits: bool,
+    /// Peers whose queue at the relay is full, until when, and the next pause.
+    paused: HashMap<PublicKey, (Instant, Duration)>,
+    queue_full_pause: Duration,
+    wake: Option<Instant>,
+}
+
+impl Outbox {
+    pub(crate) fn new(store: Store, keys: Arc<Keyring>, queue_full_pause: Duration) -> Self {
+        Self {
+            store,
+            keys,
+            counters: HashMap::new(),
+            live: VecDeque::new(),
+            under_way: None,
+            presence_due: false,
+            sealed_waits: true,
+            stored_waits: true,
+            paused: HashMap::new(),
+            queue_full_pause,
+            wake: None,
+        }
+    }
+
+    /// Takes a stored message over, framed already.
+    pub(crate) async fn put(
+        &mut self,
+        peer: &PublicKey,
+        slot: Option<&str>,
+        framed: &[u8],
+        kept: bool,
+        now_ms: u64,
+    ) -> Result<(), SendError> {
+        fits(framed, false)?;
+        let random = util::random().map_err(|_| SendError::Random)?;
+        let body = self.keys.storage.seal(random, &outbound_context(peer), framed);
+        let row = NewRow { peer, slot, body: &body, kept };
+        self.store.put(row, MAX_STORED, now_ms).await?.ok_or(SendError::QueueFull)?;
+        self.stored_waits = true;
+        Ok(())
+    }
+
+    /// Queues a live message, framed already.
+    pub(crate) fn put_live(&mut self, item: LiveItem) -> Result<(), SendError> {
+        fits(&item.framed, true)?;
+        if let Some(slot) = &item.slot {
+            self.live.retain(|other| other.peer != item.peer || other.slot.as_ref() != Some(slot));
+        }
+        if self.live.len() >= MAX_LIVE {
+            return Err(SendError::QueueFull);
+        }
+        self.live.push_back(item);
+        Ok(())
+    }
+
+    pub(crate) fn ask_presence(&mut self) {
+        self.presence_due = true;
+    }
+
+    /// Looks at the store again: something was repeated, or a device was authorised.
+    pub(crate) fn stored_changed(&mut self) {
+        self.stored_waits = true;
+    }
+
+    /// Whether a live message of that pipe still waits for the pace.
+    pub(crate) fn waits(&self, pipe: &ConnectionId) -> bool {
+        self.live.iter().any(|item| item.pipe.as_ref() == Some(pipe))
+    }
+
+    /// Whether nothing stored waits or is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_none() && !self.sealed_waits && !self.stored_waits
+    }
+
+    /// When [`Self::next`] is worth another call, if time alone can change its answer.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    /// The next message to leave, its counter durable and its envelope kept; `None` while nothing may.
+    pub(crate) async fn next(
+        &mut self,
+        now: Instant,
+        now_ms: u64,
+        pacer: &mut Pacer,
+    ) -> Result<Option<Outgoing>, StoreError> {
+        self.wake = None;
+        if self.under_way.is_some() {
+            return Ok(None);
+        }
+        if self.sealed_waits {
+            match self.store.under_way().await? {
+                None => self.sealed_waits = false,
+                Some(_) if !pacer.allows(now, Urgency::Now) => {
+                    self.wake = Some(pacer.next(now, Urgency::Now));
+                    return Ok(None);
+                }
+                Some(row) => {
+                    let Ok(nonce) = MessageNonce::try_from(row.nonce.as_slice()) else {
+                        // Only a damaged file holds such a nonce: seal it anew.
+                        self.store.unseal(row.seq).await?;
+                        return Box::pin(self.next(now, now_ms, pacer)).await;
+                    };
+                    self.sealed_waits = false;
+                    self.under_way = Some(UnderWay::Stored { seq: row.seq, peer: row.peer });
+                    return Ok(Some(message(row.peer, nonce, row.ciphertext, false)));
+                }
+            }
+        }
+        if !self.live.is_empty() || self.presence_due {
+            if !pacer.allows(now, Urgency::Now) {
+                self.wake = Some(pacer.next(now, Urgency::Now));
+                return Ok(None);
+            }
+            if self.presence_due {
+                self.presence_due = false;
+                self.under_way = Some(UnderWay::Presence);
+                return Ok(Some(Outgoing::PresenceRequest));
+            }
+            if let Some(item) = self.live.pop_front() {
+                return self.next_live(item, now, now_ms, pacer).await;
+            }
+        }
+        self.next_stored(now, now_ms, pacer).await
+    }
+
+    async fn next_live(
+        &mut self,
+        item: LiveItem,
+        now: Instant,
+        now_ms: u64,
+        pacer: &mut Pacer,
+    ) -> Result<Option<Outgoing>, StoreError> {
+        let Some(peer) = self.store.peer(&item.peer).await? else {
+            return Box::pin(self.next(now, now_ms, pacer)).await;
+        };
+        let mut tx = self.store.begin().await?;
+        let sealed = self.seal(&mut tx, &peer, item.framed.clone(), now_ms).await?;
+        let Some((nonce, ciphertext)) = sealed else { return Ok(None) };
+        self.commit(tx, &peer.ed).await?;
+        let out = message(item.peer, nonce, ciphertext, true);
+        self.under_way = Some(UnderWay::Live(item));
+        Ok(Some(out))
+    }
+
+    async fn next_stored(
+        &mut self,
+        now: Instant,
+        now_ms: u64,
+        pacer: &mut Pacer,
+    ) -> Result<Option<Outgoing>, StoreError> {
+        if !self.stored_waits {
+            return Ok(None);
+        }
+        let waiting = self.store.waiting().await?;
+        if waiting.is_empty() {
+            self.stored_waits = false;
+            return Ok(None);
+        }
+        let paused =
+            |peer: &PublicKey| self.paused.get(peer).map(|(until, _)| *until).filter(|until| *until > now);
+        let Some((seq, ed)) = waiting.iter().find(|(_, peer)| paused(peer).is_none()).copied() else {
+            self.wake = waiting.iter().filter_map(|(_, peer)| paused(peer)).min();
+            return Ok(None);
+        };
+        if !pacer.allows(now, Urgency::Later) {
+            self.wake = Some(pacer.next(now, Urgency::Later));
+            return Ok(None);
+        }
+        let Some(peer) = self.store.peer(&ed).await? else { return Ok(None) };
+        let mut tx = self.store.begin().await?;
+        let Some(body) = Store::body(&mut tx, seq).await? else { return Ok(None) };
+        let Ok(framed) = self.keys.storage.open(&outbound_context(&ed), &body) else {
+            // Sealed by another seed: whoever wrote it was somebody else.
+            drop(tx);
+            self.store.discard(seq).await?;
+            return Box::pin(self.next_stored(now, now_ms, pacer)).await;
+        };
+        let Some((nonce, ciphertext)) = self.seal(&mut tx, &peer, framed, now_ms).await? else {
+            return Ok(None);
+        };
+        let stored = Store::set_sealed(&mut tx, seq, nonce.as_bytes(), &ciphertext).await;
+        if let Err(error) = stored {
+            self.counters.remove(&ed);
+            return Err(error);
+        }
+        self.commit(tx, &ed).await?;
+        self.under_way = Some(UnderWay::Stored { seq, peer: ed });
+        Ok(Some(message(ed, nonce, ciphertext, false)))
+    }
+
+    /// Takes the next counter and seals. The number may be used only once `tx` is committed; on any error the counter is
+    /// forgotten and begins above everything that may have been used.
+    async fn seal(
+        &mut self,
+        tx: &mut Tx<'_>,
+        peer: &Peer,
+        framed: Vec<u8>,
+        now_ms: u64,
+    ) -> Result<Option<(MessageNonce, Vec<u8>)>, StoreError> {
+        // Pairing refuses keys with which nothing can be shared, so there is a session.
+        let Some(session) = self.keys.session(&peer.ed, &peer.x) else { return Ok(None) };
+        let entry = self
+            .counters
+            .entry(peer.ed)
+            .and_modify(|(x, counter)| {
+                if *x != peer.x {
+                    (*x, *counter) = (peer.x, SendCounter::start(peer.send_reserved, now_ms));
+                }
+            })
+            .or_insert_with(|| (peer.x, SendCounter::start(peer.send_reserved, now_ms)));
+        let number = loop {
+            match entry.1.take() {
+                Take::Use(number) => break number,
+                Take::Reserve(up_to) => {
+                    if let Err(error) = Store::reserve(tx, &peer.ed, up_to).await {
+                        self.counters.remove(&peer.ed);
+                        return Err(error);
+                    }
+                    entry.1.reserved(up_to);
+                }
+                Take::Exhausted => {
+                    self.counters.remove(&peer.ed);
+                    return Ok(None);
+                }
+            }
+        };
+        match session.seal(self.keys.outgoing(), number, &self.keys.aad_to(&peer.ed), framed) {
+            Ok(sealed) => Ok(Some((MessageNonce::from_bytes(sealed.nonce), sealed.ciphertext))),
+            Err(_) => {
+                self.counters.remove(&peer.ed);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn commit(&mut self, tx: Tx<'_>, peer: &PublicKey) -> Result<(), StoreError> {
+        if let Err(error) = tx.commit().await {
+            self.counters.remove(peer);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// The relay has read what was under way.
+    pub(crate) async fn proved(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        if let Some(UnderWay::Stored { seq, peer }) = &self.under_way {
+            self.store.handed_on(*seq, now_ms).await?;
+            self.paused.remove(peer);
+        }
+        self.under_way = None;
+        Ok(())
+    }
+
+    /// The relay refused what was under way.
+    pub(crate) async fn refused(
+        &mut self,
+        code: Option<ErrorCode>,
+        wire_code: &str,
+        now: Instant,
+        pacer: &mut Pacer,
+    ) -> Result<Refused, StoreError> {
+        if code == Some(ErrorCode::RateLimited) {
+            pacer.penalise(now);
+        }
+        let why = match code {
+            Some(ErrorCode::RateLimited | ErrorCode::QueueFull | ErrorCode::Internal) => None,
+            Some(ErrorCode::PayloadTooLarge) => Some(SendFailure::TooLarge),
+            Some(ErrorCode::NotFound) => Some(SendFailure::NotFound),
+            _ => Some(SendFailure::Refused(wire_code.chars().take(40).collect())),
+        };
+        match &self.under_way {
+            None => return Ok(Refused::NothingUnderWay),
+            Some(UnderWay::Stored { seq, peer }) => {
+                let (seq, peer) = (*seq, *peer);
+                if let Some(why) = why {
+                    self.store.discard(seq).await?;
+                    self.under_way = None;
+                    return Ok(Refused::Failed(Failed { peer, pipe: None, why }));
+                }
+                self.store.unseal(seq).await?;
+                if code != Some(ErrorCode::RateLimited) {
+                    let pause = self.paused.get(&peer).map_or(self.queue_full_pause, |(_, next)| *next);
+                    self.paused.insert(peer, (now + pause, (pause * 2).min(MAX_PEER_PAUSE)));
+                }
+                self.stored_waits = true;
+            }
+            Some(UnderWay::Live(_) | UnderWay::Gone) => {}
+            Some(UnderWay::Presence) => {
+                self.presence_due = code == Some(ErrorCode::RateLimited);
+                self.under_way = None;
+                return Ok(Refused::Presence);
+            }
+        }
+        if let Some(UnderWay::Live(mut item)) = self.under_way.take() {
+            item.tries += 1;
+            let again = code == Some(ErrorCode::RateLimited) && item.tries < LIVE_TRIES;
+            if !again {
+                let why = why.unwrap_or_else(|| SendFailure::Refused(wire_code.chars().take(40).collect()));
+                return Ok(Refused::Failed(Failed { peer: item.peer, pipe: item.pipe, why }));
+            }
+            self.live.push_front(item);
+        }
+        Ok(Refused::Again)
+    }
+
+    /// The relay says that a peer is not there: what was live for it is lost.
+    pub(crate) fn peer_offline(&mut self, peer: &PublicKey) -> Vec<Failed> {
+        let fail =
+            |item: LiveItem| Failed { peer: item.peer, pipe: item.pipe, why: SendFailure::PeerOffline };
+        let mut failed = Vec::new();
+        if matches!(&self.under_way, Some(UnderWay::Live(item)) if item.peer == *peer)
+            && let Some(UnderWay::Live(item)) = self.under_way.take()
+        {
+            failed.push(fail(item));
+        }
+        let (gone, kept): (VecDeque<_>, VecDeque<_>) =
+            self.live.drain(..).partition(|item| item.peer == *peer);
+        self.live = kept;
+        failed.extend(gone.into_iter().map(fail));
+        failed
+    }
+
+    /// A peer came back: its queue is being drained.
+    pub(crate) fn peer_online(&mut self, peer: &PublicKey) {
+        self.paused.remove(peer);
+    }
+
+    /// The connection ended: what was live is lost, what was stored goes again.
+    pub(crate) fn disconnected(&mut self) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        let under_way = match self.under_way.take() {
+            Some(UnderWay::Live(item)) => Some(item),
+            _ => None,
+        };
+        for item in under_way.into_iter().chain(self.live.drain(..)) {
+            failed.push(Failed { peer: item.peer, pipe: item.pipe, why: SendFailure::Disconnected });
+        }
+        self.sealed_waits = true;
+        self.presence_due = false;
+        self.paused.clear();
+        self.wake = None;
+        failed
+    }
+
+    /// A device was dropped.
+    pub(crate) fn forget(&mut self, peer: &PublicKey) {
+        self.counters.remove(peer);
+        self.paused.remove(peer);
+        self.keys.forget(peer);
+        self.live.retain(|item| item.peer != *peer);
+        let gone = match &self.under_way {
+            Some(UnderWay::Stored { peer: p, .. }) => p == peer,
+            Some(UnderWay::Live(item)) => item.peer == *peer,
+            _ => false,
+        };
+        if gone {
+            self.under_way = Some(UnderWay::Gone);
+        }
+    }
+}
+
+fn message(peer: PublicKey, nonce: MessageNonce, ciphertext: Vec<u8>, live: bool) -> Outgoing {
+    Outgoing::Message(Message { peer, nonce, ciphertext: Bytes::from(ciphertext), live })
+}
+
+/// Whether a framed message fits once sealed (framing.md).
+pub(crate) fn fits(framed: &[u8], live: bool) -> Result<(), SendError> {
+    let (len, max) = (framing::sealed_len(framed.len()), framing::max_ciphertext(live));
+    if len > max { Err(SendError::TooLarge { len, max }) } else { Ok(()) }
+}

@@ -1,0 +1,107 @@
+//! Pipes: encrypted byte streams between two members of a namespace, spliced by the relay (pipe §§2–6).
+
+mod connection;
+mod frame;
+mod join;
+mod reader;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use skald_e2e::pipe::{EphemeralKey, PipeRole};
+use skald_e2e::signal::{Accept, CODEC_NONE, Handshake, Invite, PipeSignal, Reject, SUITE_X25519_SEALED};
+use skald_relay_common::ids::{ConnectionId, PublicKey};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::Shared;
+use crate::engine::Command;
+use crate::error::{PipeError, SendError};
+use crate::util;
+
+pub use connection::{PipeConnection, PipeReceiver, PipeSender};
+
+/// An invitation to a pipe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncomingPipe {
+    /// Who invites.
+    pub peer: PublicKey,
+    /// Names the pipe; random and used once.
+    pub connection_id: ConnectionId,
+    /// What it is for.
+    pub stream_type: String,
+    /// The application's own.
+    pub headers: BTreeMap<String, String>,
+    /// The initiator's ephemeral key.
+    pub(crate) handshake: [u8; 32],
+}
+
+fn ephemeral() -> Result<EphemeralKey, PipeError> {
+    let mut random = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
+    Ok(EphemeralKey::take(&mut random))
+}
+
+async fn ask<T>(
+    commands: &mpsc::Sender<Command>,
+    command: impl FnOnce(oneshot::Sender<Result<T, PipeError>>) -> Command,
+) -> Result<T, PipeError> {
+    let (reply, answer) = oneshot::channel();
+    let stopped = || PipeError::Signal(SendError::Stopped);
+    commands.send(command(reply)).await.map_err(|_| stopped())?;
+    answer.await.map_err(|_| stopped())?
+}
+
+pub(crate) async fn open(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    peer: PublicKey,
+    stream_type: &str,
+    headers: BTreeMap<String, String>,
+) -> Result<PipeConnection, PipeError> {
+    let key = ephemeral()?;
+    let id = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
+    let connection_id = ConnectionId::from_bytes(id);
+    let invite = Invite {
+        connection_id,
+        suite: SUITE_X25519_SEALED.to_owned(),
+        handshake: Handshake::from_key(key.public()),
+        stream_type: stream_type.to_owned(),
+        compress: vec![CODEC_NONE.to_owned()],
+        headers,
+    };
+    let accept: Accept = ask(commands, |reply| Command::Invite { peer, invite, reply }).await?;
+    let theirs = accept.handshake.as_key().ok_or(PipeError::Cipher)?;
+    let key = key.agree(&theirs).map_err(|_| PipeError::Cipher)?;
+    let ciphers = key.into_ciphers(PipeRole::Initiator, connection_id);
+    join::join(shared, peer, connection_id, ciphers).await
+}
+
+pub(crate) async fn accept(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    invitation: &IncomingPipe,
+) -> Result<PipeConnection, PipeError> {
+    let (peer, connection_id) = (invitation.peer, invitation.connection_id);
+    let key = ephemeral()?;
+    let handshake = Handshake::from_key(key.public());
+    let key = key.agree(&invitation.handshake).map_err(|_| PipeError::Cipher)?;
+    let ciphers = key.into_ciphers(PipeRole::Responder, connection_id);
+    let answer = PipeSignal::Accept(Accept {
+        connection_id,
+        suite: SUITE_X25519_SEALED.to_owned(),
+        handshake,
+        compress: CODEC_NONE.to_owned(),
+    });
+    ask(commands, |reply| Command::Answer { peer, answer, reply }).await?;
+    join::join(shared, peer, connection_id, ciphers).await
+}
+
+pub(crate) async fn reject(
+    commands: &mpsc::Sender<Command>,
+    invitation: &IncomingPipe,
+    reason: &str,
+) -> Result<(), PipeError> {
+    let (peer, connection_id) = (invitation.peer, invitation.connection_id);
+    let answer = PipeSignal::Reject(Reject { connection_id, reason: reason.to_owned() });
+    ask(commands, |reply| Command::Answer { peer, answer, reply }).await
+}
