@@ -41,6 +41,8 @@ export class Fake {
     this.revision = 1;
     this.streams = new Set();
     this.down = false;
+    /** How far this host's clock is ahead of the browser's. */
+    this.skew = 0;
     Object.assign(this, over);
   }
 
@@ -105,6 +107,7 @@ export class Fake {
 
   async serve(req, res) {
     const url = new URL(req.url, "http://x");
+    res.setHeader("Date", new Date(Date.now() + this.skew).toUTCString());
     if (this.down && url.pathname.startsWith("/api/")) return void req.socket.destroy();
     try {
       if (!url.pathname.startsWith("/api/")) return await this.page(url.pathname, res);
@@ -281,14 +284,14 @@ export class Fake {
       for (const p of this.pairings.values()) if (p.state === "open") p.state = "superseded";
       const code = randomBytes(12).toString("hex");
       const ttl = body.ttl ?? this.pairingTtl ?? plugin.config.pairing_ttl ?? 300;
-      const expires_at = Date.now() + ttl * 1000;
+      const expires_at = Date.now() + this.skew + ttl * 1000;
       this.pairings.set(code, { state: "open", expires_at });
       return this.send(res, 200, { code, qr_url: `/api/plugin/mobile-connector/pairingqrcode?code=${code}`, expires_at });
     }
     if (rest[0] === "pairing") {
       const p = this.pairings.get(rest[1]);
       if (!p) throw new Problem(404, "not_found", "There is no such pairing.");
-      return this.send(res, 200, { state: p.state === "open" && p.expires_at < Date.now() ? "expired" : p.state, device: p.device });
+      return this.send(res, 200, { state: p.state === "open" && p.expires_at < Date.now() + this.skew ? "expired" : p.state, device: p.device });
     }
     if (rest[0] === "devices") {
       if (rest.length === 1) return this.send(res, 200, this.devices);

@@ -2,6 +2,7 @@
 // changed; whoever shows it fetches it again.
 import { ApiError, call, paths, transport } from "./api";
 import { Cell } from "./cell";
+import { hostNow } from "./clock";
 import type { Subscription } from "./transport";
 
 export type Topic = "inbox" | "plugins" | "devices";
@@ -10,7 +11,7 @@ const NAMES = ["hello", "inbox", "plugins", "devices"] as const;
 export type Link =
   | { state: "connecting" }
   | { state: "live" }
-  /** Broken; `retryAt` is when the next attempt begins, absent while one is running. */
+  /** Broken; `retryAt` is when the next attempt begins (host time), absent while one is running. */
   | { state: "lost"; retryAt?: number };
 
 export const link = new Cell<Link>({ state: "connecting" });
@@ -103,7 +104,7 @@ function lost(): void {
 function schedule(): void {
   if (!running) return;
   const wait = backoff(attempt++);
-  link.set({ state: "lost", retryAt: Date.now() + wait });
+  link.set({ state: "lost", retryAt: hostNow() + wait });
   clearTimeout(timer);
   timer = setTimeout(open, wait);
 }

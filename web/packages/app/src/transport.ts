@@ -1,6 +1,8 @@
 // The one way the page reaches its host. Today that is plain HTTP, directly or through the pipe of a phone; an
 // installable page can bring another implementation over the relay without any other file knowing.
 
+import { noteHostTime } from "./clock";
+
 /** What came back, whatever its status. */
 export interface Reply {
   status: number;
@@ -31,6 +33,7 @@ export class HttpTransport implements Transport {
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response: Response;
     let text: string;
+    const sent = Date.now();
     try {
       response = await fetch(path, {
         method,
@@ -41,6 +44,7 @@ export class HttpTransport implements Transport {
         redirect: "error",
         signal: AbortSignal.timeout(DEADLINE_MS),
       });
+      noteHostTime(Date.parse(response.headers.get("Date") ?? ""), sent, Date.now());
       text = await response.text();
     } catch (cause) {
       throw new Unreachable("no answer", { cause });

@@ -2,6 +2,7 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import { useCell } from "../cell";
 import { titleOf } from "../format";
+import { Keyboard as KeyboardIcon } from "../icons";
 import { shortcuts } from "../prefs";
 import { useMay } from "../session";
 import { t } from "../strings";
@@ -88,7 +89,17 @@ export function Shortcuts() {
     return () => document.removeEventListener("keydown", listen);
   }, [on, mayAnswer]);
 
-  if (!open) return null;
+  if (!open) {
+    // Beside the heading, for whoever has a keyboard at hand.
+    return on && mayAnswer ? (
+      <p class="keys-hint">
+        <button type="button" class="button quiet small" onClick={() => setOpen({ what: "help" })}>
+          <KeyboardIcon />
+          {t.keys.show}
+        </button>
+      </p>
+    ) : null;
+  }
   const close = () => setOpen(undefined);
   if (open.what === "help") return <ShortcutList onClose={close} />;
   return <Confirm key={open.item.request_id} what={open.what} item={open.item} onClose={close} />;

@@ -44,7 +44,7 @@ function OneToast(props: { toast: Toast }) {
   const { id, text } = props.toast;
   const drop = () => toasts.update((list) => list.filter((x) => x.id !== id));
   useEffect(() => {
-    const timer = setTimeout(drop, 8000);
+    const timer = setTimeout(drop, 6000);
     return () => clearTimeout(timer);
   }, [id]);
   return (

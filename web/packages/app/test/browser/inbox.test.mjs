@@ -160,6 +160,28 @@ test("decline and cancel are sent as different answers", async () => {
   assert.deepEqual(fake.answers.map((x) => x.body), [{ action: "decline" }, { action: "cancel" }]);
 });
 
+test("an address to open is shown with its host and opened only by accepting", async () => {
+  const item = e({ field_name: null, sensitive: false, mode: "url", message: "Sign in at the bank" });
+  const { page, fake, context } = await visit("/inbox", withItems());
+  item.item.url = `${fake.url}/favicon.svg`;
+  fake.add("elicitation", item.item);
+  await card(page, item).getByText(new URL(fake.url).host).first().waitFor();
+  assert.equal(await card(page, item).locator("a").count(), 0);
+  assert.equal(context.pages().length, 1);
+  const opened = context.waitForEvent("page");
+  await card(page, item).getByRole("button", { name: "Accept and open it" }).click();
+  await opened;
+  await card(page, item).waitFor({ state: "detached" });
+  assert.deepEqual(fake.answers.map((x) => x.body), [{ action: "accept" }]);
+});
+
+test("an address that is no web address cannot be opened", async () => {
+  const item = e({ field_name: null, sensitive: false, mode: "url", url: "javascript:alert(1)" });
+  const { page } = await visit("/inbox", withItems(item));
+  await card(page, item).getByText("not an ordinary web address").waitFor();
+  assert.ok(await card(page, item).getByRole("button", { name: "Accept and open it" }).isDisabled());
+});
+
 test("what the host refuses is shown at the field it concerns", async () => {
   const item = e({ sensitive: false, field_name: "port", schema: { properties: { port: { type: "string", title: "Port" } } } });
   const { page, fake } = await visit("/inbox", withItems(item));

@@ -40,6 +40,15 @@ test("an expired code gives way to a new one", async () => {
   assert.equal(fake.pairings.size, 2);
 });
 
+for (const skew of [-20, 20]) {
+  test(`a browser whose clock is wrong by ${skew} minutes shows the time that is truly left`, async () => {
+    const { page } = await visit("/devices", { fake: { skew: skew * 60_000 } });
+    await page.getByRole("button", { name: "Pair a device" }).click();
+    await page.getByAltText("QR code for pairing").waitFor();
+    await page.getByText(/Valid for (5:00|4:5\d)/).waitFor();
+  });
+}
+
 test("a device is renamed, and revoked only after one is told what that does", async () => {
   const { page, fake } = await visit("/devices");
   const key = fake.devices[0].key;
