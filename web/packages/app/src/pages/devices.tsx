@@ -35,11 +35,12 @@ export function DevicesPage() {
       {!admin && <p class="hint">{t.devices.deviceNote}</p>}
       {pairing && canPair && (
         <PairingPanel
-          devices={connector.devices}
-          onClose={() => {
+          onClose={() => setPairing(false)}
+          onPaired={() => {
+            toast(t.devices.paired);
             setPairing(false);
+            void connector.reload().then(focusWaiting);
           }}
-          onPaired={() => void connector.reload()}
         />
       )}
       <div aria-live="polite">
@@ -78,6 +79,13 @@ export function DevicesPage() {
       )}
     </>
   );
+}
+
+/** The window that had the focus is gone: the device it let in takes it, unless one is elsewhere by now. */
+function focusWaiting(): void {
+  requestAnimationFrame(() => {
+    if (document.activeElement === document.body) document.querySelector<HTMLElement>(".card.waiting")?.focus();
+  });
 }
 
 function Trouble(props: { connector: Connector; admin: boolean }) {
@@ -148,7 +156,7 @@ function Waiting(props: { device: Device; admin: boolean; reload: () => Promise<
     setBusy(false);
   };
   return (
-    <article class="card waiting" aria-labelledby={id} data-device={device.key}>
+    <article class="card waiting" tabIndex={-1} aria-labelledby={id} data-device={device.key}>
       <h3 id={id}>{name}</h3>
       <p class="faint">{describe(device, name)}</p>
       {device.verification_code ? (

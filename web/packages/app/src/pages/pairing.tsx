@@ -5,13 +5,13 @@ import { useNow } from "../clock";
 import { countdown } from "../format";
 import { on } from "../live";
 import { t } from "../strings";
-import type { Device, Pairing, PairingStatus } from "../types";
-import { LoadError, Loading, Notice } from "../ui/bits";
+import type { Pairing, PairingStatus } from "../types";
+import { LoadError, Loading } from "../ui/bits";
 
 /** Between looks at the window's state, should an event be missed. */
 const POLL_MS = 2000;
 
-export function PairingPanel(props: { devices: Device[]; onClose: () => void; onPaired: () => void }) {
+export function PairingPanel(props: { onClose: () => void; onPaired: () => void }) {
   const [pairing, setPairing] = useState<Pairing>();
   const [state, setState] = useState<PairingStatus["state"]>("open");
   const [error, setError] = useState<unknown>();
@@ -68,10 +68,6 @@ export function PairingPanel(props: { devices: Device[]; onClose: () => void; on
         <LoadError text={sentence(error)} onRetry={() => void begin()} />
       ) : !pairing ? (
         <Loading />
-      ) : state === "paired" ? (
-        <Notice tone="info">
-          <p role="status">{t.devices.paired}</p>
-        </Notice>
       ) : (
         <Window pairing={pairing} state={state} onLapse={() => setState("expired")} />
       )}
