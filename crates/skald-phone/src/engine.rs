@@ -24,6 +24,8 @@ use crate::wire::{HostState, Link, PendingAnswer, View};
 /// The first pause before the host is asked again for what it has not answered or confirmed; it doubles.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 const ASK_AGAIN_MAX: Duration = Duration::from_secs(30);
+/// How long the first request of a new device lets its hello go first.
+const HELLO_FIRST: Duration = Duration::from_secs(2);
 
 /// What commands ask of the engine.
 pub enum Ask {
@@ -87,9 +89,8 @@ pub struct Engine {
     wanted: bool,
     ask_at: Option<Instant>,
     pause: Duration,
-    /// Answers of earlier runs that nobody waits for now, and those among them that were sent again.
+    /// Answers of earlier runs that nobody waits for now.
     earlier: BTreeSet<String>,
-    repeated: BTreeSet<String>,
     leaving: Option<Leaving>,
 }
 
@@ -114,7 +115,6 @@ impl Engine {
             ask_at: None,
             pause: ASK_AGAIN,
             earlier,
-            repeated: BTreeSet::new(),
             leaving: None,
         };
         engine.publish();
@@ -125,6 +125,7 @@ impl Engine {
     pub async fn run(mut self, mut events: Events, mut asks: mpsc::Receiver<Ask>, stop: CancellationToken) {
         let mut status = self.parts.client.status();
         status.mark_changed();
+        self.reconcile().await;
         loop {
             let due = [self.ask_at, self.leaving.as_ref().map(|l| l.until)].into_iter().flatten().min();
             tokio::select! {
@@ -167,8 +168,8 @@ impl Engine {
         };
         self.error = error;
         if self.link == Link::Connected && before != Link::Connected {
-            self.greet().await;
             self.pause = ASK_AGAIN;
+            self.greet().await;
             self.request().await;
         } else if self.link != Link::Connected {
             self.current = false;
@@ -277,6 +278,9 @@ impl Engine {
         if !self.remember() {
             return false;
         }
+        for entry in before.iter().filter(|e| settled.over.contains(&e.request_id)) {
+            self.confirm(&entry.token).await;
+        }
         for request_id in &settled.over {
             // An entry that stays on disk is found to be over again at the next start.
             if let Err(error) = self.parts.shelf.drop_answer(request_id) {
@@ -289,7 +293,6 @@ impl Engine {
             self.wanted = false;
             self.ask_at = None;
             self.send_waiting().await;
-            self.repeat_earlier().await;
             if self.parts.desk.outbox.iter().any(|e| e.left) {
                 self.ask_later();
             }
@@ -325,7 +328,9 @@ impl Engine {
                     let _ = reply.send(Ok(()));
                     return;
                 }
-                if let Err(error) = self.send(Payload::Logout, Class::Stored).await {
+                let body = Envelope::new(Uuid::new_v4(), now_ms(), Payload::Logout).encode();
+                let told = self.parts.client.send_latest(&self.parts.agent, "logout", body, Class::Stored).await;
+                if let Err(error) = told {
                     let _ = reply.send(Err(Failure::refused(format!("The host cannot be told ({error})."))));
                     return;
                 }
@@ -379,32 +384,44 @@ impl Engine {
                 self.error = Some(failure.sentence);
                 return;
             }
-            // What leaves in this run is not repeated in it: the client keeps it until the relay has it.
-            self.repeated.insert(entry.token.clone());
             self.dispatch(&entry).await;
             self.parts.desk.take(entry);
         }
     }
 
-    /// Sends once more, and once a run, what left in an earlier run and still stands unconfirmed in the second live
-    /// snapshot of this one: then it is not merely under way. The host knows it by its payload's id.
-    async fn repeat_earlier(&mut self) {
-        if self.parts.desk.fresh < 2 {
-            return;
-        }
+    /// Brings the client's outbox and this one together after a start: a crash may have come between the two.
+    async fn reconcile(&mut self) {
+        let known = match self.parts.client.outbox().await {
+            Ok(known) => known,
+            Err(error) => {
+                self.error = Some(crate::explain::sentence(&error.to_string()));
+                return;
+            }
+        };
         let lost: Vec<Entry> =
-            self.parts.desk.outbox.iter().filter(|e| e.left && !self.repeated.contains(&e.token)).cloned().collect();
+            self.parts.desk.outbox.iter().filter(|e| e.left && !known.contains(&e.token)).cloned().collect();
         for entry in lost {
-            self.repeated.insert(entry.token.clone());
             self.dispatch(&entry).await;
+        }
+        for token in known {
+            if !self.parts.desk.outbox.iter().any(|e| e.token == token) {
+                self.confirm(&token).await;
+            }
+        }
+    }
+
+    /// The client sends it no more.
+    async fn confirm(&self, token: &str) {
+        if let Err(error) = self.parts.client.outbox_confirm(token).await {
+            tracing::warn!(%error, "a confirmed answer stays in the relay connection's outbox until the next start");
         }
     }
 
     async fn dispatch(&mut self, entry: &Entry) {
         let body = entry.payload.clone().into_bytes();
-        // One slot for each answer: a repetition replaces what still waits instead of adding to it.
-        let slot = format!("answer/{}", entry.token);
-        match self.parts.client.send_latest(self.parts.agent, &slot, body, Class::Stored).await {
+        // From here on the client keeps it too, and sends it again after reconnections until it is confirmed. The host
+        // knows it by its payload's id.
+        match self.parts.client.outbox_put(&entry.token, body).await {
             Ok(()) => self.ask_later(),
             Err(error) => self.error = Some(crate::explain::sentence(&error.to_string())),
         }
@@ -421,6 +438,8 @@ impl Engine {
         if self.send(hello, Class::Stored).await.is_ok() {
             self.parts.desk.memory.greeted = Some(info);
             self.remember();
+            // Live messages overtake stored ones in the queue; the host shall know who asks.
+            self.parts.client.flush(HELLO_FIRST).await;
         }
     }
 
@@ -473,7 +492,7 @@ impl Engine {
 
     async fn send(&self, payload: Payload, class: Class) -> Result<(), SendError> {
         let body = Envelope::new(Uuid::new_v4(), now_ms(), payload).encode();
-        self.parts.client.send(self.parts.agent, body, class).await
+        self.parts.client.send(&self.parts.agent, body, class).await
     }
 
     /// Makes the memory durable; a failure shows in the view.

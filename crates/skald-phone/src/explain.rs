@@ -1,7 +1,9 @@
 //! Words for what went wrong beneath.
 
+use skald_relay_client::device::PairError;
 use skald_relay_client::{PipeError, SendError};
 
+use crate::failure::Failure;
 use crate::wire::{HostState, Link, View};
 
 /// Makes a library's message one sentence for people.
@@ -27,5 +29,15 @@ pub fn pipe(error: &PipeError, view: &View) -> String {
         }
         PipeError::NoAnswer => "Your host did not answer in time.".into(),
         other => sentence(&other.to_string()),
+    }
+}
+
+/// Why the device did not pair.
+pub fn pairing(error: &PairError) -> Failure {
+    let text = sentence(&error.to_string());
+    match error {
+        PairError::Start(_) | PairError::OtherAgent | PairError::Key => Failure::usage(text),
+        PairError::Link(_) | PairError::UnknownHost => Failure::unreachable(text),
+        _ => Failure::refused(text),
     }
 }

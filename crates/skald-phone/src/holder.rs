@@ -189,7 +189,15 @@ impl Shared {
                 }
             }
         };
-        tokio::join!(reading, answering);
+        // When the command has no more to ask, what it asked for is still answered.
+        let reading = async {
+            reading.await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = answering => {}
+            () = reading => {}
+        }
     }
 
     async fn answer(&self, request: Request) -> Option<Reply> {
@@ -226,7 +234,10 @@ impl Shared {
     /// Deletes this device's keys and everything it kept. The seed goes first: counters must not be lost while the key
     /// that they belong to can still be used.
     async fn erase(&self) -> Outcome<()> {
-        let _ = timeout(STOPPING, self.client.shutdown()).await;
+        // Its own files first, the seed before the counters; what it cannot delete is deleted with the rest.
+        let _ = timeout(STOPPING, device::forget(&self.client)).await;
+        // The engine must not write anything down behind the deletion.
+        let _ = timeout(STOPPING, self.asks.closed()).await;
         let done = erase(&self.home);
         // Whoever still talks to this holder finds the home without a pairing.
         let stop = self.stop.clone();
@@ -239,7 +250,7 @@ impl Shared {
 
     /// Opens a pipe to the host's pages and copies until either side is over.
     async fn pipe(&self, mut conversation: Conversation) {
-        let opened = self.client.open_pipe(self.agent, PAGES, Default::default()).await;
+        let opened = self.client.open_pipe(&self.agent, PAGES, Default::default()).await;
         let pipe = match opened {
             Ok(pipe) => pipe,
             Err(error) => {
@@ -251,7 +262,8 @@ impl Shared {
         if !matches!(timeout(WRITE, conversation.say(&Reply::Ready)).await, Ok(Ok(()))) {
             return;
         }
-        splice(&[], conversation.split(), tokio::io::split(pipe)).await;
+        let (sender, receiver) = pipe.split();
+        splice(&[], conversation.split(), (receiver, sender)).await;
     }
 }
 
@@ -284,7 +296,7 @@ pub fn erase(home: &Home) -> Outcome<()> {
 
 /// The settings of the relay connection.
 pub fn options(home: &Home, ca: Option<PathBuf>) -> DeviceOptions {
-    let mut options = DeviceOptions::new(home.path(LINK), Platform::Desktop);
+    let mut options = DeviceOptions::new(home.path(LINK), Platform::DESKTOP);
     options.extra_ca = ca;
     options
 }

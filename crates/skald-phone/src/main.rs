@@ -27,6 +27,7 @@ mod shelf;
 mod snapshot;
 mod splice;
 mod text;
+mod truth;
 mod vault;
 mod wire;
 

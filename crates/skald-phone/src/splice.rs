@@ -3,7 +3,7 @@
 //! A pipe cannot tell its other end that one direction is over: closing it closes both (pipe §3.2, teardown). So when
 //! the local side has finished speaking, the pipe stays open for as long as an answer may still come.
 
-use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -28,35 +28,24 @@ where
 {
     let (mut local_in, mut local_out) = local;
     let (mut remote_in, mut remote_out) = remote;
-    let started = Instant::now();
-    // When each direction last moved. Both futures live in one task, so cells do.
-    let (sent, received) = (Cell::new(started), Cell::new(None::<Instant>));
-    let finished = Cell::new(false);
+    let moved = Moved::default();
 
     let up = async {
-        if !first.is_empty() && write(&mut remote_out, first).await.is_err() {
-            return;
-        }
+        // A pipe that takes nothing more may still have an answer to bring.
+        let mut takes = first.is_empty() || write(&mut remote_out, first).await.is_ok();
         let mut buffer = vec![0; CHUNK];
-        loop {
+        while takes {
             match local_in.read(&mut buffer).await {
                 Ok(0) => break,
                 Err(_) => return,
                 Ok(n) => {
-                    sent.set(Instant::now());
-                    if write(&mut remote_out, &buffer[..n]).await.is_err() {
-                        return;
-                    }
+                    moved.up();
+                    takes = write(&mut remote_out, &buffer[..n]).await.is_ok();
                 }
             }
         }
-        finished.set(true);
         loop {
-            let due = match received.get() {
-                Some(at) if at >= sent.get() => at + ANSWERED,
-                Some(at) => at.max(sent.get()) + ANSWER_DUE,
-                None => sent.get() + ANSWER_DUE,
-            };
+            let due = moved.give_up_at();
             if due <= Instant::now() {
                 return;
             }
@@ -69,7 +58,7 @@ where
             match remote_in.read(&mut buffer).await {
                 Ok(0) | Err(_) => break,
                 Ok(n) => {
-                    received.set(Some(Instant::now()));
+                    moved.down();
                     if write(&mut local_out, &buffer[..n]).await.is_err() {
                         return;
                     }
@@ -83,6 +72,33 @@ where
         () = down => {}
     }
     let _ = timeout(Duration::from_secs(2), remote_out.shutdown()).await;
+}
+
+/// When each direction last moved.
+struct Moved(Mutex<(Instant, Option<Instant>)>);
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self(Mutex::new((Instant::now(), None)))
+    }
+}
+
+impl Moved {
+    fn up(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = Instant::now();
+    }
+
+    fn down(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(Instant::now());
+    }
+
+    /// When a pipe whose local side has finished is no longer worth keeping.
+    fn give_up_at(&self) -> Instant {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            (sent, Some(received)) if received >= sent => received + ANSWERED,
+            (sent, _) => sent + ANSWER_DUE,
+        }
+    }
 }
 
 async fn write(out: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<()> {
@@ -141,7 +157,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn fault_10_a_stalled_direction_does_not_hold_up_the_other() {
-        let (mut client, local) = duplex(64);
+        let (client, local) = duplex(64);
         let (remote, mut host) = duplex(64);
         let task = tokio::spawn(async move { splice(b"", split(local), split(remote)).await });
         // The host takes nothing, so the way up is stuck ...

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Waiting, deadline, follow, not_admitted, obstacle};
+use super::{GRACE, Waiting, deadline, follow, not_admitted, obstacle};
 use crate::cli;
 use crate::desk::{self, Verdict, title};
 use crate::draft::Draft;
@@ -16,6 +16,7 @@ use crate::out;
 use crate::secret;
 use crate::session::Session;
 use crate::snapshot::{Item, Kind, Named, Snapshot};
+use crate::truth::{self, Truth};
 use crate::wire::{HostState, Link, Reply, Request, View};
 
 pub async fn approve(session: &Session, json: bool, args: cli::Approve) -> Outcome<()> {
@@ -48,12 +49,10 @@ pub async fn find(session: &Session, id: &str, kind: Kind, until: Instant, wait:
     let mut waiting = Waiting::default();
     // A relay that is down is given a part of the time; an item that is known can be answered without it.
     let patience = Instant::now() + wait / 4;
-    let found = follow(session, until, |view, fresh| {
-        if view.link == Link::NotAdmitted {
-            return ControlFlow::Break(Err(not_admitted()));
-        }
+    let found = follow(session, until, GRACE, |view, fresh| {
         let cannot_ask = match view.link {
             Link::Connected => view.host == HostState::Offline,
+            Link::NotAdmitted => false,
             _ => view.error.is_some() || Instant::now() > patience,
         };
         if fresh {
@@ -68,6 +67,9 @@ pub async fn find(session: &Session, id: &str, kind: Kind, until: Instant, wait:
     match found.await? {
         Ok(item) => Ok(item),
         Err(last) => {
+            if last.as_ref().is_some_and(|view| view.link == Link::NotAdmitted) {
+                return Err(not_admitted());
+            }
             // Time is over. What is known already can still be answered; the outbox carries it to the next run.
             if let Some(Ok(item)) = last.as_ref().map(|view| pick(view, id, kind, false)) {
                 return Ok(item);
@@ -124,6 +126,7 @@ pub async fn deliver(
     let mut waiting = Waiting::default();
     // A holder may end at any moment; the answer is offered to its successor, which knows it again from the disk.
     let mut tries = 0_u32;
+    let mut refused_at = None;
     let verdict = 'holders: loop {
         if tries > 0 {
             if kept && Instant::now() >= until {
@@ -153,17 +156,19 @@ pub async fn deliver(
             continue;
         }
         loop {
-            match timeout_at(until, conversation.answer()).await {
+            let patience = refused_at.map_or(until, |at: Instant| until.min(at + GRACE));
+            match timeout_at(patience, conversation.answer()).await {
                 Err(_) => break 'holders None,
                 Ok(reply) => match reply? {
                     Some(Reply::View(view)) => {
                         if let Some(over) = view.concluded.iter().find(|c| c.token == token) {
                             break 'holders Some(over.verdict);
                         }
-                        if view.link == Link::NotAdmitted {
-                            last = Some(*view);
-                            break 'holders None;
-                        }
+                        refused_at = match view.link {
+                            Link::NotAdmitted => refused_at.or_else(|| Some(Instant::now())),
+                            Link::Connected => None,
+                            _ => refused_at,
+                        };
                         waiting.tell(&view, wait);
                         last = Some(*view);
                     }
@@ -183,7 +188,17 @@ pub async fn deliver(
             }
         )));
     };
-    conclude(json, item, what, verdict)
+    let truth = match verdict {
+        Verdict::Changed => None,
+        Verdict::Done | Verdict::Elsewhere | Verdict::Lapsed => truth::of(session, &item.id).await,
+    };
+    match truth {
+        Some(Truth::Other(how)) => {
+            Err(Failure::refused(format!("Your answer ({what}) did not count: {how} before it arrived.")))
+        }
+        Some(Truth::Ours) => conclude(json, item, what, Verdict::Done),
+        None => conclude(json, item, what, verdict),
+    }
 }
 
 fn conclude(json: bool, item: &Item, what: &str, verdict: Verdict) -> Outcome<()> {

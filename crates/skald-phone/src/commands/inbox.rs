@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::{Waiting, deadline, follow, not_admitted, obstacle};
+use super::{GRACE, Waiting, deadline, follow, obstacle, unheard};
 use crate::cli;
 use crate::desk::Note;
 use crate::failure::{Failure, Outcome};
@@ -29,21 +29,16 @@ pub async fn run(session: &Session, json: bool, args: cli::Inbox) -> Outcome<()>
 
 async fn once(session: &Session, json: bool, wait: Duration) -> Outcome<()> {
     let mut waiting = Waiting::default();
-    let found = follow(session, deadline(wait), |view, fresh| {
+    let found = follow(session, deadline(wait), GRACE, |view, fresh| {
         if fresh {
             return ControlFlow::Break(Ok(view.clone()));
-        }
-        if view.link == Link::NotAdmitted {
-            return ControlFlow::Break(Err(not_admitted()));
         }
         waiting.tell(view, wait);
         ControlFlow::Continue(())
     });
     let view = match found.await? {
         Ok(view) => view,
-        Err(last) => {
-            return Err(Failure::unreachable(format!("{}; try again when it is back.", obstacle(last.as_ref()))));
-        }
+        Err(last) => return Err(unheard(last.as_ref(), "try again when it is back.")),
     };
     if json {
         out::json(&machine(&view))?;

@@ -59,19 +59,23 @@ async fn stopped() {
 
 /// Follows the view until `step` breaks with a result, and gives back the last view where time ran out first.
 /// `step` is told whether the view holds a live snapshot that came after the command began. A holder that goes away
-/// is replaced, by this process if need be.
+/// is replaced, by this process if need be. A device that is not admitted is given `grace` alone: a relay that lost its
+/// list gets it back from the host within moments, and all else takes a person.
 async fn follow<T>(
     session: &Session,
     deadline: Instant,
+    grace: Duration,
     mut step: impl FnMut(&View, bool) -> ControlFlow<Outcome<T>>,
 ) -> Outcome<Result<T, Option<View>>> {
-    let mut last = None;
+    let mut last: Option<View> = None;
+    let mut refused_at = None;
     loop {
         let mut conversation = session.converse().await?;
         let watching = conversation.say(&Request::Watch).await.is_ok();
         let mut base = None;
         while watching {
-            match timeout_at(deadline, conversation.answer()).await {
+            let until = refused_at.map_or(deadline, |at: Instant| deadline.min(at + grace));
+            match timeout_at(until, conversation.answer()).await {
                 Err(_) => return Ok(Err(last)),
                 Ok(reply) => match reply? {
                     Some(Reply::View(view)) => {
@@ -79,6 +83,11 @@ async fn follow<T>(
                         if let ControlFlow::Break(done) = step(&view, view.fresh > base) {
                             return done.map(Ok);
                         }
+                        refused_at = match view.link {
+                            Link::NotAdmitted => refused_at.or_else(|| Some(Instant::now())),
+                            Link::Connected => None,
+                            _ => refused_at,
+                        };
                         last = Some(*view);
                     }
                     Some(_) => {}
@@ -92,6 +101,9 @@ async fn follow<T>(
         session.pause().await;
     }
 }
+
+/// How long a device that is not admitted is given where nobody is expected to admit it just now.
+const GRACE: Duration = Duration::from_secs(4);
 
 /// The moment `wait` from now.
 fn deadline(wait: Duration) -> Instant {
@@ -111,6 +123,14 @@ fn obstacle(view: Option<&View>) -> String {
             }
             (_, _, None) => "The relay could not be reached in time".into(),
         },
+    }
+}
+
+/// The failure of a command that heard nothing fresh.
+fn unheard(view: Option<&View>, rest: &str) -> Failure {
+    match view {
+        Some(view) if view.link == Link::NotAdmitted => not_admitted(),
+        view => Failure::unreachable(format!("{}; {rest}", obstacle(view))),
     }
 }
 

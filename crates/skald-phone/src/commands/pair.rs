@@ -43,7 +43,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Pair) -> Outcome<()> 
     let options = holder::options(home, holder::authority(home, session.ca()));
     // Written first: whatever happens to this process from here on, the home knows whom it belongs to.
     pairing.store(home)?;
-    let paired = match device::pair(options, &qr).await {
+    let paired = match device::pair(&options, &qr).await {
         Ok(paired) => paired,
         Err(error) => {
             match &before {
@@ -114,7 +114,7 @@ async fn lock(session: &Session) -> Outcome<HomeLock> {
 async fn admitted(session: &Session, json: bool, wait: Duration) -> Outcome<()> {
     let mut told = false;
     let mut trouble = None;
-    let waiting = follow(session, deadline(wait), |view, fresh| {
+    let waiting = follow(session, deadline(wait), wait, |view, fresh| {
         match view.link {
             Link::NotAdmitted if !told => {
                 told = true;

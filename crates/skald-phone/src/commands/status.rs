@@ -23,7 +23,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Status) -> Outcome<()
             out::line("This device is not paired; begin with `skald-phone pair`.")
         };
     };
-    let found = follow(session, deadline(args.wait), |view, fresh| {
+    let found = follow(session, deadline(args.wait), args.wait, |view, fresh| {
         let settled = match view.link {
             Link::Connected => fresh || view.host == HostState::Offline,
             Link::Connecting => view.error.is_some(),

@@ -10,8 +10,6 @@ use crate::mask::Mask;
 use crate::snapshot::{Kind, Snapshot};
 use crate::text::{Style, one_line};
 
-pub use item::one as item;
-
 /// What stands beside an item of ours in the outbox.
 pub struct Pending<'a> {
     /// The item.
