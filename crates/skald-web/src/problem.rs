@@ -39,7 +39,10 @@ pub struct ProblemBody {
 /// It never carries a token, an answer's content or anything else that the request brought in confidence: texts are
 /// written here, not copied from the request.
 #[derive(Debug)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     status: StatusCode,
     code: &'static str,
     title: &'static str,
@@ -58,24 +61,32 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { status, code, title, detail: detail.into(), errors: Vec::new(), header: None, extra: None }
+        Self(Box::new(Parts {
+            status,
+            code,
+            title,
+            detail: detail.into(),
+            errors: Vec::new(),
+            header: None,
+            extra: None,
+        }))
     }
 
     /// The same with a header field.
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.0.header = Some((name, value));
         self
     }
 
     /// The same with the fields at fault.
     pub fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
-        self.errors = errors;
+        self.0.errors = errors;
         self
     }
 
     /// The same with further members.
     pub fn with_extra(mut self, extra: serde_json::Map<String, serde_json::Value>) -> Self {
-        self.extra = Some(extra);
+        self.0.extra = Some(extra);
         self
     }
 
@@ -308,24 +319,25 @@ impl From<skald_core_api::InboxError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let Parts { status, code, title, detail, errors, header: further, extra } = *self.0;
         let body = ProblemBody {
-            kind: format!("urn:skald:problem:{}", self.code),
-            title: self.title.to_owned(),
-            status: self.status.as_u16(),
-            detail: self.detail,
-            errors: self.errors,
+            kind: format!("urn:skald:problem:{code}"),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail,
+            errors,
         };
         let mut value = serde_json::to_value(&body).unwrap_or_default();
-        if let (Some(object), Some(extra)) = (value.as_object_mut(), self.extra) {
+        if let (Some(object), Some(extra)) = (value.as_object_mut(), extra) {
             object.extend(extra);
         }
         let mut response = (
-            self.status,
+            status,
             [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))],
             value.to_string(),
         )
             .into_response();
-        if let Some((name, value)) = self.header {
+        if let Some((name, value)) = further {
             response.headers_mut().insert(name, value);
         }
         response

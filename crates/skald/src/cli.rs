@@ -24,10 +24,10 @@ pub struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 pub struct Target {
     /// The host's data folder.
-    #[arg(long, global = true, env = "SKALD_DATA", value_name = "DIR")]
+    #[arg(long, global = true, env = "SKALD_DATA", hide_env_values = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// The host's address, e.g. http://127.0.0.1:8787.
-    #[arg(long, global = true, env = "SKALD_URL", value_name = "URL")]
+    #[arg(long, global = true, env = "SKALD_URL", hide_env_values = true, value_name = "URL")]
     pub url: Option<String>,
     /// An API token. Better given as SKALD_TOKEN: other users can read command lines.
     #[arg(long, global = true, env = "SKALD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
@@ -78,16 +78,28 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Where to listen. Port 0 takes any free one.
-    #[arg(long, env = "SKALD_LISTEN", default_value = "127.0.0.1:8787", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "SKALD_LISTEN",
+        hide_env_values = true,
+        default_value = "127.0.0.1:8787",
+        value_name = "ADDRESS"
+    )]
     pub listen: SocketAddr,
     /// Open the page in the browser, signed in.
     #[arg(long)]
     pub open: bool,
     /// A further name the host answers to, e.g. behind a reverse proxy. May be given more than once.
-    #[arg(long = "allow-host", env = "SKALD_ALLOW_HOST", value_delimiter = ',', value_name = "NAME[:PORT]")]
+    #[arg(
+        long = "allow-host",
+        env = "SKALD_ALLOW_HOST",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_name = "NAME[:PORT]"
+    )]
     pub allow_hosts: Vec<AllowedHost>,
     /// How to write the log (on standard error). RUST_LOG chooses what is in it.
-    #[arg(long, env = "SKALD_LOG", value_enum, default_value_t = LogFormat::Text)]
+    #[arg(long, env = "SKALD_LOG", hide_env_values = true, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
 }
 
@@ -261,6 +273,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// What people read first: a change here is a change of the command line.
+    #[test]
+    fn the_help_texts_say_what_there_is() {
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        let mut text = command.render_help().to_string();
+        for name in ["serve", "approve", "ask", "run", "pair", "devices", "plugins", "token", "notify"] {
+            let sub = command.find_subcommand_mut(name).expect("a command");
+            text.push_str(&format!("\n--- {name}\n\n{}", sub.render_help()));
+        }
+        insta::assert_snapshot!(text);
     }
 
     #[test]

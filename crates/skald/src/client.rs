@@ -122,7 +122,11 @@ impl Client {
         if reply.status.is_success() {
             return Ok(reply);
         }
-        let detail = reply.detail();
+        let (code, detail) = reply.problem();
+        // What is switched off does not come back by itself.
+        if code == "plugin_not_running" {
+            return Err(CallError::Local(Failure::usage(detail)));
+        }
         if reply.status.is_server_error() || reply.status == StatusCode::TOO_MANY_REQUESTS {
             return Err(CallError::Unwell(detail));
         }
@@ -178,10 +182,13 @@ impl Reply {
         serde_json::from_slice(&self.body).map_err(|_| strange())
     }
 
-    fn detail(&self) -> String {
-        let problem: Option<Value> = serde_json::from_slice(&self.body).ok();
-        let detail = problem.as_ref().and_then(|p| p.get("detail")).and_then(Value::as_str);
-        detail.map_or_else(|| strange_text(self.status), str::to_owned)
+    /// The word and the sentence of a problem.
+    fn problem(&self) -> (String, String) {
+        let problem: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let text = |key: &str| problem.get(key).and_then(Value::as_str);
+        let code = text("type").and_then(|t| t.strip_prefix("urn:skald:problem:")).unwrap_or_default();
+        let detail = text("detail").map_or_else(|| strange_text(self.status), str::to_owned);
+        (code.to_owned(), detail)
     }
 }
 

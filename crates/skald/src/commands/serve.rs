@@ -32,7 +32,9 @@ pub async fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<Exit, Failu
             Failure::usage(format!("The data folder cannot be used ({e}): name another with --data."))
         })?,
         None => {
-            return Err(Failure::usage("There is no home folder to keep data in: name a folder with --data."));
+            return Err(Failure::usage(
+                "There is no home folder to keep data in: name a folder with --data.",
+            ));
         }
     };
     let config = WebConfig { listen: args.listen, allowed_hosts: args.allow_hosts };
@@ -107,13 +109,14 @@ async fn stop(host: &Host, server: &WebServer, signals: &mut Signals) {
 }
 
 /// Keeps the command line's token over restarts, so that commands that wait can go on; makes one where there is none.
+/// The host has looked at the file's mode when it opened the folder.
 async fn keep_token(host: &Host, data: &Path) -> Result<(), Failure> {
     let file = token_file(data);
     let failed = |e: &dyn std::fmt::Display| {
         Failure::failed(format!("The command line's token could not be made: {e}"))
     };
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    if !kept.trim().is_empty() && private(&file) {
+    if !kept.trim().is_empty() {
         let known = host.access().by_token(kept.trim()).await.map_err(|e| failed(&e))?;
         if matches!(known, Some(Principal::Token { name }) if name == CLI_TOKEN) {
             return Ok(());
@@ -121,12 +124,6 @@ async fn keep_token(host: &Host, data: &Path) -> Result<(), Failure> {
     }
     let token = host.access().rotate_token(CLI_TOKEN).await.map_err(|e| failed(&e))?;
     write_private(&file, token.expose().as_bytes()).map_err(|e| cannot_write(&file, &e))
-}
-
-/// A token that others could read is not kept.
-fn private(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(file).is_ok_and(|m| m.permissions().mode() & 0o077 == 0)
 }
 
 /// Leaves word of where the host is.
