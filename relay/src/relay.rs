@@ -1,0 +1,195 @@
+//! Starting and stopping a relay.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::hub::Hub;
+use crate::hub::outbox::Eviction;
+use crate::pipe::Pipes;
+use crate::push::{self, LogSender, PushQueue, PushSender};
+use crate::quota::AddressQuota;
+use crate::server::accept::{self, Server};
+use crate::server::tls::{self, TlsError};
+use crate::settings::{Settings, SettingsError};
+use crate::shared::Shared;
+use crate::store::{Clock, OpenError, Store, WriterTask};
+
+/// Starts relays.
+#[derive(Debug, Clone, Copy)]
+pub struct Relay;
+
+/// What a relay may be given instead of its own.
+pub struct Options {
+    /// The way to push providers.
+    pub push: Arc<dyn PushSender>,
+    /// The wall clock, which decides when queues, windows and namespaces expire.
+    pub clock: Clock,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { push: Arc::new(LogSender), clock: Clock::system() }
+    }
+}
+
+/// Why a relay did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The settings make no sense.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why not.
+        cause: std::io::Error,
+    },
+}
+
+impl StartError {
+    /// Whether the operator's configuration is to blame, rather than the machine.
+    pub fn is_configuration(&self) -> bool {
+        matches!(self, Self::Settings(_) | Self::Tls(_))
+    }
+}
+
+/// A relay that accepts connections. Dropping it stops it without ceremony; [`shutdown`](Self::shutdown) says goodbye.
+pub struct Running {
+    address: SocketAddr,
+    scheme: &'static str,
+    stop: CancellationToken,
+    hub: Arc<Hub>,
+    accepting: JoinHandle<()>,
+    helpers: Vec<JoinHandle<()>>,
+    store: Store,
+    writer: Option<WriterTask>,
+}
+
+impl Relay {
+    /// Starts a relay; it accepts connections when this returns.
+    pub async fn start(settings: Settings) -> Result<Running, StartError> {
+        Self::start_with(settings, Options::default()).await
+    }
+
+    /// The same with parts of one's own.
+    pub async fn start_with(settings: Settings, options: Options) -> Result<Running, StartError> {
+        settings.validate()?;
+        let tls = match (&settings.tls_cert, &settings.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsAcceptor::from(tls::load(certificate, key)?)),
+            _ => None,
+        };
+        if tls.is_none() && !settings.insecure && settings.trusted_proxies.is_empty() {
+            tracing::warn!(
+                "there is neither a certificate nor a trusted proxy: every connection will be refused until tls_cert \
+                 and tls_key, or trusted_proxies, are set"
+            );
+        }
+        let address = settings.listen;
+        let listen = |cause| StartError::Listen { address, cause };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+
+        let pipes = Arc::new(Pipes::new(&settings.pipe));
+        let (push_queue, reports) = PushQueue::new();
+        let opens = settings.limits.connections_per_namespace_per_minute;
+        let hub = Arc::new(Hub::new(opens, Arc::clone(&pipes), push_queue));
+        let (store, writer) =
+            Store::open(&settings.data, &settings.limits, options.clock, Arc::clone(&hub) as _).await?;
+        let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes));
+        let addresses = AddressQuota::new(settings.limits.connections_per_ip_per_minute);
+
+        let stop = CancellationToken::new();
+        let sweep = Duration::from_secs(settings.sweep_interval_secs.into());
+        let helpers = vec![
+            tokio::spawn(push::run(reports, store.clone(), options.push, stop.clone())),
+            tokio::spawn(maintain(Arc::clone(&shared), Arc::clone(&addresses), sweep, stop.clone())),
+        ];
+        let scheme = if settings.serves_tls() { "wss" } else { "ws" };
+        let server = Arc::new(Server { settings, shared, addresses, tls });
+        let accepting = tokio::spawn(accept::run(server, listener, stop.clone()));
+        Ok(Running { address, scheme, stop, hub, accepting, helpers, store, writer: Some(writer) })
+    }
+}
+
+impl Running {
+    /// Where the relay listens: the port that was given, or the one that was found for 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address for peers.
+    pub fn url(&self) -> String {
+        format!("{}://{}/v1/ws", self.scheme, self.address)
+    }
+
+    /// Stops accepting, says goodbye to every peer, and writes down what was accepted. Takes less than 10 seconds.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        self.hub.evict_all(Eviction::Shutdown);
+        for task in std::iter::once(&mut self.accepting).chain(&mut self.helpers) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task ended badly");
+            }
+        }
+        self.store.close().await;
+        let Some(writer) = self.writer.take() else { return };
+        // The writer ends with the last handle on the store, and this one is it.
+        drop(self);
+        if tokio::time::timeout(Duration::from_secs(3), writer.join()).await.is_err() {
+            tracing::error!("the database could not be closed in time; what it has committed is safe");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.hub.evict_all(Eviction::Shutdown);
+    }
+}
+
+/// Sweeps what is out of date, in short transactions (relay-protocol §10, §11).
+async fn maintain(
+    shared: Arc<Shared>,
+    addresses: Arc<AddressQuota>,
+    every: Duration,
+    stop: CancellationToken,
+) {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let now = tokio::time::Instant::now().into_std();
+        addresses.forget_idle(now);
+        shared.hub.forget_idle(now);
+        loop {
+            match shared.store.sweep().await {
+                // Others get their turn between two batches.
+                Ok(true) if !stop.is_cancelled() => tokio::task::yield_now().await,
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::error!(%error, "expired data could not be swept; it is tried again");
+                    break;
+                }
+            }
+        }
+    }
+}

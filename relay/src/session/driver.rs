@@ -1,0 +1,437 @@
+//! The task that owns a control socket and does what its machine says.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use skald_relay_common::ErrorCode;
+use skald_relay_common::frame::{AuthClient, AuthPairing, FromRelay, Role};
+use skald_relay_common::ids::PublicKey;
+use tokio_util::sync::CancellationToken;
+
+use super::machine::{Answer, Effect, Event, Refused, Request, Session, Welcome, routed};
+use crate::hub::outbox::{Eviction, Outbox};
+use crate::hub::{Attachment, Member, Namespace};
+use crate::quota::Place;
+use crate::shared::{Shared, challenge_nonce};
+use crate::store::{Envelope, Paired, Position, StoreError};
+use crate::stream::Stream;
+use crate::ws::header::Opcode;
+use crate::ws::socket::Reading;
+use crate::ws::{self, CloseCode, Incoming, Io, Socket};
+
+/// Below this many bytes waiting to be written there is room for more.
+const MARK: usize = 64 * 1024;
+/// How long a goodbye may take, and how much of what the peer still sends is read for it.
+const PART: Duration = Duration::from_secs(2);
+const PART_BYTES: usize = 16 * 1024 * 1024;
+
+/// Runs one connection to its end.
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    stream: Stream,
+    early: Bytes,
+    place: Place,
+    stop: CancellationToken,
+) {
+    let nonce = match challenge_nonce() {
+        Ok(nonce) => nonce,
+        Err(error) => {
+            tracing::error!(%error, "the operating system gives no randomness");
+            return;
+        }
+    };
+    let (session, first) = Session::start(now(), Arc::clone(&shared.rules), nonce);
+    let mut driver = Driver {
+        socket: Socket::new(stream, &early, shared.rules.max_frame),
+        outbox: Arc::new(Outbox::new(shared.outbox_bytes)),
+        session,
+        shared,
+        place: Some(place),
+        member: None,
+        work: FuturesUnordered::new(),
+        read_after: None,
+        confirm: None,
+        confirming: false,
+        end: None,
+    };
+    driver.apply(first);
+    driver.drive(&stop).await;
+    driver.finish().await;
+}
+
+struct Driver {
+    shared: Arc<Shared>,
+    socket: Socket,
+    session: Session,
+    outbox: Arc<Outbox>,
+    /// Given back when the peer authenticates.
+    place: Option<Place>,
+    member: Option<Membership>,
+    /// What is being asked elsewhere: at most a request, a read and a confirmation.
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// A read that waits until the socket has room.
+    read_after: Option<Position>,
+    /// The latest position to confirm that is not with the store yet.
+    confirm: Option<Position>,
+    confirming: bool,
+    end: Option<End>,
+}
+
+struct Membership {
+    namespace: Arc<Namespace>,
+    key: PublicKey,
+    _attachment: Attachment,
+}
+
+/// The outcome of something that was asked elsewhere.
+enum Done {
+    Admitted(Result<(Membership, Welcome), Refused>),
+    Event(Event),
+    Confirmed,
+}
+
+enum End {
+    /// We say goodbye first.
+    Ours(CloseCode, &'static str),
+    /// The peer said goodbye.
+    Theirs,
+    /// Nobody is there any more.
+    Gone,
+}
+
+impl Driver {
+    async fn drive(&mut self, stop: &CancellationToken) {
+        let timer = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(timer);
+        // The timer may go off early: it is moved only when it would go off late, for moving it costs a lock.
+        let mut armed: Option<Instant> = None;
+        while self.end.is_none() {
+            if stop.is_cancelled() {
+                self.event(Event::Evicted(Eviction::Shutdown));
+                continue;
+            }
+            if let Some(why) = self.outbox.evicted() {
+                self.event(Event::Evicted(why));
+                continue;
+            }
+            if self.socket.unsent() < MARK {
+                self.start_read();
+                if self.session.is_flowing() {
+                    let taken = self.outbox.take(MARK);
+                    if !taken.items.is_empty() || taken.behind {
+                        self.event(Event::Taken(taken));
+                        continue;
+                    }
+                }
+            }
+            let due = self.deadline();
+            if due.is_some_and(|due| armed.is_none_or(|armed| due < armed)) {
+                armed = due;
+                if let Some(due) = due {
+                    timer.as_mut().reset(due.into());
+                }
+            }
+            let reading = if self.session.is_reading() { Reading::All } else { Reading::Paused };
+            tokio::select! {
+                io = self.socket.next(reading, MARK) => self.io(io),
+                Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done),
+                () = self.outbox.pushed() => {}
+                () = &mut timer, if armed.is_some() => {
+                    armed = None;
+                    self.tick();
+                }
+                // A member is told through its outbox; before that there is only this.
+                () = stop.cancelled(), if self.member.is_none() => {}
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let stalled = self.socket.stalled_since().map(|since| since + self.shared.write_timeout);
+        [self.session.deadline(), stalled].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self) {
+        let now = now();
+        if self.socket.stalled_since().is_some_and(|since| now >= since + self.shared.write_timeout) {
+            tracing::debug!(key = self.short(), "a peer takes nothing any more");
+            self.end = Some(End::Gone);
+            return;
+        }
+        self.session.heard(self.socket.heard());
+        self.event(Event::Tick);
+    }
+
+    fn io(&mut self, io: Io) {
+        self.session.heard(self.socket.heard());
+        match io {
+            Io::Message(Incoming::Binary(bytes)) => self.event(Event::Binary(bytes)),
+            Io::Message(Incoming::Text) => self.event(Event::Text),
+            Io::Message(Incoming::Pong(payload)) => self.event(Event::Pong(payload)),
+            Io::Message(Incoming::Close) => self.end = Some(End::Theirs),
+            Io::Broken(error) => self.event(Event::Broken(error)),
+            Io::Message(Incoming::Ping(_)) | Io::Data | Io::Room => {}
+            Io::Gone => self.end = Some(End::Gone),
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Admitted(Ok((member, welcome))) => {
+                self.authenticated();
+                tracing::debug!(namespace = %welcome.namespace.short(), key = %member.key.short(), "connected");
+                self.member = Some(member);
+                self.event(Event::Admitted(Ok(welcome)));
+            }
+            Done::Admitted(Err(refused)) => self.event(Event::Admitted(Err(refused))),
+            Done::Event(event) => {
+                if matches!(event, Event::Paired(Ok(Paired::Registered))) {
+                    self.authenticated();
+                }
+                self.event(event);
+            }
+            Done::Confirmed => {
+                self.confirming = false;
+                self.start_confirm();
+            }
+        }
+    }
+
+    fn authenticated(&mut self) {
+        if let Some(place) = self.place.take() {
+            place.give_back();
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        let effects = self.session.handle(now(), event);
+        self.apply(effects);
+        if self.session.is_closed() && self.end.is_none() {
+            self.end = Some(End::Gone);
+        }
+    }
+
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(frame) => self.send(&frame),
+                Effect::Write(frame) => self.socket.push(frame),
+                Effect::Ping(position) => {
+                    self.socket.push(ws::server_frame(Opcode::Ping, &position.to_be_bytes()));
+                }
+                Effect::Admit(role) => {
+                    let admitted = admit(Arc::clone(&self.shared), role, Arc::clone(&self.outbox));
+                    self.work.push(Box::pin(async { Done::Admitted(admitted.await) }));
+                }
+                Effect::Pair(claim) => {
+                    let paired = pair(Arc::clone(&self.shared), claim);
+                    self.work.push(Box::pin(async { Done::Event(Event::Paired(paired.await)) }));
+                }
+                Effect::RaiseLimit => self.socket.set_limit(self.shared.rules.max_live_frame),
+                Effect::Ask(request) => self.ask(request),
+                Effect::Route(message) => {
+                    let Some(member) = &self.member else { continue };
+                    let to = message.peer;
+                    let from = member.key;
+                    let route = member.namespace.route(&to, move || {
+                        let mut message = message;
+                        message.peer = from;
+                        ws::binary(&FromRelay::Message(message).encode())
+                    });
+                    if let Some(answer) = routed(&to, route) {
+                        self.send(&answer);
+                    }
+                }
+                Effect::ListPresence => {
+                    let Some(member) = &self.member else { continue };
+                    let present = member.namespace.present();
+                    self.send(&FromRelay::PresenceList(present));
+                }
+                Effect::Read(after) => self.read_after = Some(after),
+                Effect::Confirm(through) => {
+                    self.confirm = Some(through);
+                    self.start_confirm();
+                }
+                Effect::Suspect(suspect) => {
+                    self.outbox.set_suspect(suspect);
+                    if let Some(member) = self.member.as_ref().filter(|_| suspect) {
+                        self.shared.hub.absent(member.namespace.id(), &member.key);
+                    }
+                }
+                Effect::Close(code, reason) => self.end = Some(End::Ours(code, reason)),
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &FromRelay) {
+        if let FromRelay::Error(refusal) | FromRelay::AuthError(refusal) = frame {
+            tracing::debug!(key = self.short(), code = refusal.wire_code, "refused");
+        }
+        self.socket.push(ws::binary(&frame.encode()));
+    }
+
+    fn ask(&mut self, request: Request) {
+        let Some(member) = &self.member else { return };
+        let (store, namespace) = (self.shared.store.clone(), *member.namespace.id());
+        let (me, agent) = (member.key, *member.namespace.agent());
+        self.work.push(Box::pin(async move {
+            let answer = match request {
+                Request::Authorize(mut list) => {
+                    // The agent is a member by its key and never one of its own clients.
+                    list.retain(|key| *key != agent);
+                    store.authorize(namespace, list).await.map(Answer::Authorized)
+                }
+                Request::StartPairing(token, ttl) => {
+                    store.start_pairing(namespace, token, ttl).await.map(|()| Answer::PairingStarted(ttl))
+                }
+                Request::StopPairing => store.stop_pairing(namespace).await.map(|()| Answer::PairingStopped),
+                Request::Enqueue(message) => {
+                    let (to, nonce, ciphertext) = (message.peer, message.nonce, message.ciphertext);
+                    let envelope = Envelope { namespace, to, from: me, nonce, ciphertext };
+                    store.enqueue(envelope).await.map(Answer::Queued)
+                }
+            };
+            Done::Event(Event::Answered(answer.unwrap_or(Answer::Failed)))
+        }));
+    }
+
+    fn start_read(&mut self) {
+        let (Some(member), Some(after)) = (&self.member, self.read_after.take()) else { return };
+        let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
+        self.work.push(Box::pin(async move {
+            Done::Event(match store.waiting(&namespace, &key, after).await {
+                Ok(waiting) => Event::Batch(waiting.messages, waiting.more),
+                Err(error) => {
+                    tracing::error!(%error, "a queue cannot be read");
+                    Event::Failed
+                }
+            })
+        }));
+    }
+
+    fn start_confirm(&mut self) {
+        if self.confirming {
+            return;
+        }
+        let (Some(member), Some(through)) = (&self.member, self.confirm.take()) else { return };
+        self.confirming = true;
+        let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
+        self.work.push(Box::pin(async move {
+            match store.confirm(namespace, key, through).await {
+                Ok(()) => Done::Confirmed,
+                Err(_) => Done::Event(Event::Failed),
+            }
+        }));
+    }
+
+    async fn finish(mut self) {
+        let outcome = self.goodbye();
+        // Presence first: the others need not wait for a peer that is slow to part.
+        let member = self.member.take();
+        let namespace = member.as_ref().map(|member| Arc::clone(&member.namespace));
+        drop(member);
+        let socket = &mut self.socket;
+        let part = async {
+            if outcome.is_ok() {
+                socket.part(PART_BYTES).await?;
+            } else {
+                socket.flush().await?;
+            }
+            socket.shutdown().await
+        };
+        // What goes wrong with a goodbye changes nothing: the connection ends here.
+        let _ = tokio::time::timeout(PART, part).await;
+        // A confirmation that is under way still counts.
+        while self.confirming && !self.work.is_empty() {
+            if let Some(Done::Confirmed) = self.work.next().await {
+                self.confirming = false;
+            }
+        }
+        if let Some(namespace) = namespace
+            && namespace.wants_touch(now(), self.shared.touch_every)
+            && self.shared.store.touch(*namespace.id()).await.is_err()
+        {
+            tracing::debug!("the namespace could not be marked as used");
+        }
+    }
+
+    /// Queues the goodbye; `Err` where there is nobody to wait for.
+    fn goodbye(&mut self) -> Result<(), ()> {
+        match self.end {
+            Some(End::Ours(code, reason)) => {
+                self.socket.push(ws::close(code, reason));
+                Ok(())
+            }
+            Some(End::Theirs) => {
+                self.socket.push(ws::close(CloseCode::Normal, ""));
+                Err(())
+            }
+            Some(End::Gone) | None => Err(()),
+        }
+    }
+
+    fn short(&self) -> Option<String> {
+        self.member.as_ref().map(|member| member.key.short().to_string())
+    }
+}
+
+/// Lets an agent or a client in (relay-protocol §4.1, §4.3).
+async fn admit(
+    shared: Arc<Shared>,
+    role: Role,
+    outbox: Arc<Outbox>,
+) -> Result<(Membership, Welcome), Refused> {
+    let (key, namespace) = match &role {
+        Role::Agent(key) => (*key, shared.namespace_of_agent(key).await.map_err(failed)?),
+        Role::Client(client) => (client.key, client_namespace(&shared, client).await?),
+        // A pairing device is registered, never admitted.
+        Role::Pairing(_) => return Err(Refused::Failed),
+    };
+    namespace.count_open(now()).map_err(Refused::Denied)?;
+    let attached = namespace.attach(key, Member::new(outbox)).map_err(Refused::Denied)?;
+    let welcome = Welcome { namespace: *namespace.id(), pending: attached.pending };
+    Ok((Membership { namespace, key, _attachment: attached.attachment }, welcome))
+}
+
+async fn client_namespace(shared: &Shared, client: &AuthClient) -> Result<Arc<Namespace>, Refused> {
+    let namespace = shared.namespace(&client.namespace).await.map_err(failed)?.ok_or(Refused::NoNamespace)?;
+    if client.key == *namespace.agent() || !namespace.is_member(&client.key) {
+        return Err(Refused::Denied(crate::hub::Denied::Unauthorized));
+    }
+    if namespace.wants_touch(now(), shared.touch_every) {
+        shared.store.touch(client.namespace).await.map_err(failed)?;
+    }
+    if namespace.device_changed(client) {
+        let (ns, key) = (client.namespace, client.key);
+        let seen = shared.store.device_seen(ns, key, client.device_token.clone(), client.platform).await;
+        if let Err(error) = seen {
+            namespace.forget_device(&client.key);
+            return Err(failed(error));
+        }
+    }
+    Ok(namespace)
+}
+
+/// Registers a device that holds the token of an open window (relay-protocol §4.2).
+async fn pair(shared: Arc<Shared>, claim: AuthPairing) -> Result<Paired, Refused> {
+    let namespace = shared.namespace(&claim.namespace).await.map_err(failed)?.ok_or(Refused::NoNamespace)?;
+    if claim.key == *namespace.agent() {
+        return Ok(Paired::Closed);
+    }
+    shared.store.pair(claim).await.map_err(failed)
+}
+
+fn failed(error: StoreError) -> Refused {
+    // The writer has logged its own failures with their cause.
+    tracing::debug!(%error, code = %ErrorCode::Internal, "a peer could not be let in");
+    Refused::Failed
+}
+
+/// Tokio's clock, so that tests can pause it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

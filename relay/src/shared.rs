@@ -1,0 +1,82 @@
+//! What every connection needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use skald_relay_common::ids::{ChallengeNonce, NamespaceId, PublicKey};
+use skald_relay_common::namespace_id;
+
+use crate::hub::{Hub, Namespace};
+use crate::pipe::Pipes;
+use crate::session::machine::Rules;
+use crate::settings::Settings;
+use crate::store::{Store, StoreError};
+
+/// What every connection needs.
+pub(crate) struct Shared {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) store: Store,
+    pub(crate) pipes: Arc<Pipes>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) outbox_bytes: usize,
+    pub(crate) write_timeout: Duration,
+    /// How often a namespace in use is marked so in the database.
+    pub(crate) touch_every: Duration,
+}
+
+/// What a frame adds around the largest message: keys, nonce and lengths.
+const FRAME_OVERHEAD: usize = 1024;
+
+impl Shared {
+    pub(crate) fn new(settings: &Settings, hub: Arc<Hub>, store: Store, pipes: Arc<Pipes>) -> Self {
+        let limits = &settings.limits;
+        let rules = Rules::new(limits, &settings.pipe);
+        // One message of the largest kind must fit, or it could never be delivered.
+        let outbox_bytes = (limits.outbox_bytes as usize).max(rules.max_live_frame + FRAME_OVERHEAD);
+        let ttl = Duration::from_secs(limits.namespace_ttl_secs.into());
+        Self {
+            hub,
+            store,
+            pipes,
+            rules: Arc::new(rules),
+            outbox_bytes,
+            write_timeout: Duration::from_secs(limits.write_timeout_secs.into()),
+            touch_every: (ttl / 8).min(Duration::from_secs(60)),
+        }
+    }
+
+    /// A namespace that exists.
+    pub(crate) async fn namespace(&self, id: &NamespaceId) -> Result<Option<Arc<Namespace>>, StoreError> {
+        loop {
+            if let Some(namespace) = self.hub.find(id) {
+                return Ok(Some(namespace));
+            }
+            if !self.store.open_namespace(*id).await? {
+                return Ok(None);
+            }
+            // Should it have been forgotten again already, it is opened once more.
+        }
+    }
+
+    /// The namespace of this agent, made if it does not exist (relay-protocol §4.1).
+    pub(crate) async fn namespace_of_agent(&self, agent: &PublicKey) -> Result<Arc<Namespace>, StoreError> {
+        let id = namespace_id(agent);
+        loop {
+            if let Some(namespace) = self.hub.find(&id) {
+                let now = tokio::time::Instant::now().into_std();
+                if namespace.wants_touch(now, self.touch_every) {
+                    self.store.open_for_agent(id, *agent).await?;
+                }
+                return Ok(namespace);
+            }
+            self.store.open_for_agent(id, *agent).await?;
+        }
+    }
+}
+
+/// A fresh challenge.
+pub(crate) fn challenge_nonce() -> Result<ChallengeNonce, getrandom::Error> {
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce)?;
+    Ok(ChallengeNonce::from_bytes(nonce))
+}

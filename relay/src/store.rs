@@ -1,0 +1,236 @@
+//! What outlives a restart: namespaces, clients and waiting messages, in SQLite.
+//!
+//! One task writes. It gathers whatever is waiting, up to 128 operations, into one transaction that is synced to disk,
+//! and only then answers those who wait (relay-server "Delivery" 1). What other parts of the relay have to learn of a
+//! commit they learn from that task, in the order of the commits: see [`AfterCommit`].
+
+mod operations;
+mod queries;
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use skald_relay_common::frame::{AuthPairing, ClientPaired, Message, Platform};
+use skald_relay_common::ids::{MessageNonce, NamespaceId, PublicKey};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+
+pub(crate) use operations::{Store, WriterTask};
+pub(crate) use reader::Waiting;
+
+/// A message's place in the queue. Later messages have higher ones, across all recipients.
+pub(crate) type Position = u64;
+
+/// The database did not do what it was asked. The cause is in the log; peers learn `internal`.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite or the disk failed.
+    #[error("the database failed: {0}")]
+    Database(Arc<sqlx::Error>),
+    /// The writer has ended, for the relay is shutting down.
+    #[error("the relay is shutting down")]
+    Closed,
+    /// Something stored is not what this version writes.
+    #[error("the database holds a {0} of the wrong form")]
+    Corrupt(&'static str),
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(Arc::new(error))
+    }
+}
+
+/// Why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder or a file in it is not usable.
+    #[error("cannot use the data folder {path}: {cause}")]
+    Folder {
+        /// Which folder or file.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
+    /// Another relay works on the same folder.
+    #[error("another relay is using the data folder {0}: stop it first, or name another folder")]
+    Locked(PathBuf),
+    /// SQLite cannot open or migrate the database.
+    #[error("cannot open the database {path}: {cause}")]
+    Database {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        cause: sqlx::Error,
+    },
+}
+
+/// The wall clock in milliseconds, replaceable for tests.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl Clock {
+    /// The system's clock.
+    pub fn system() -> Self {
+        Self::from_fn(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+    }
+
+    /// Another clock.
+    pub fn from_fn(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn now(&self) -> i64 {
+        (self.0)()
+    }
+}
+
+/// A namespace as it is stored, without its queue.
+#[derive(Debug, Clone)]
+pub(crate) struct NamespaceRecord {
+    pub(crate) id: NamespaceId,
+    pub(crate) agent: PublicKey,
+    pub(crate) authorized: Vec<PublicKey>,
+    pub(crate) pending: Vec<ClientPaired>,
+}
+
+/// A message to be queued for `to`.
+#[derive(Clone)]
+pub(crate) struct Envelope {
+    pub(crate) namespace: NamespaceId,
+    pub(crate) to: PublicKey,
+    pub(crate) from: PublicKey,
+    pub(crate) nonce: MessageNonce,
+    pub(crate) ciphertext: Bytes,
+}
+
+impl Envelope {
+    /// The message as its recipient gets it: `peer` says from whom (relay-protocol §6.2).
+    pub(crate) fn delivered(&self) -> Message {
+        Message { peer: self.from, nonce: self.nonce, ciphertext: self.ciphertext.clone(), live: false }
+    }
+}
+
+/// What became of an [`Envelope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// It is on disk.
+    Durable,
+    /// The recipient is not in this namespace.
+    NotFound,
+    /// As many messages as are allowed wait for this recipient already.
+    Full,
+}
+
+/// What became of a pairing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paired {
+    /// The device is registered, and waits for the agent's decision unless that was given before.
+    Registered,
+    /// No window is open, or the token is wrong, spent or expired.
+    Closed,
+}
+
+/// What the push side needs of an absent device.
+pub(crate) struct AbsentDevice {
+    pub(crate) token: String,
+    pub(crate) platform: Platform,
+    pub(crate) newest: Message,
+}
+
+/// Told by the writer what was committed, in the order of the commits, before those who wait are answered.
+pub(crate) trait AfterCommit: Send + Sync {
+    /// Whether the key may receive messages in this namespace.
+    fn is_member(&self, namespace: &NamespaceId, key: &PublicKey) -> bool;
+    /// Whether anything is connected in this namespace, so that it must not be swept.
+    fn is_alive(&self, namespace: &NamespaceId) -> bool;
+    /// A message is durable and may be offered.
+    fn queued(&self, position: Position, envelope: &Envelope);
+    /// The agent's list is now this one, and these keys are on it no more.
+    fn authorized(&self, namespace: &NamespaceId, list: &[PublicKey], revoked: &[PublicKey]);
+    /// A device has paired.
+    fn paired(&self, namespace: &NamespaceId, client: &ClientPaired);
+    /// A namespace was opened.
+    fn opened(&self, record: &NamespaceRecord);
+}
+
+/// A pairing device's claim, as the session checked it.
+pub(crate) type Claim = AuthPairing;
+
+const DATABASE: &str = "relay.db";
+
+/// Prepares the folder and gives the options with which every connection is opened.
+fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| OpenError::Folder { path, cause }
+    };
+    make_private_folder(folder).map_err(fail(folder))?;
+    let lock_path = folder.join("relay.lock");
+    let lock = private_file(&lock_path).map_err(fail(&lock_path))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
+        Err(std::fs::TryLockError::Error(cause)) => return Err(fail(&lock_path)(cause)),
+    }
+    let path = folder.join(DATABASE);
+    // SQLite gives its journal the mode of the database, so that one is made first.
+    private_file(&path).map_err(fail(&path))?;
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .statement_cache_capacity(64)
+        // Checkpoints run beside the writer, never inside a commit.
+        .pragma("wal_autocheckpoint", "0");
+    Ok((options, lock))
+}
+
+#[cfg(unix)]
+fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    if folder.is_dir() {
+        let mode = std::fs::metadata(folder)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(
+                mode = format!("{mode:o}"),
+                "others can enter the data folder: its mode should be 700"
+            );
+        }
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(unix)]
+fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)
+}
+
+#[cfg(not(unix))]
+fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}

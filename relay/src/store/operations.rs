@@ -1,0 +1,202 @@
+//! The store as the rest of the relay calls it. Every write goes through the one writer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use skald_relay_common::ids::{NamespaceId, PairingToken, PublicKey};
+use skald_relay_common::limits::Limits;
+use sqlx::Connection as _;
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::writer::{self, Operation, Writer};
+use super::{
+    AbsentDevice, AfterCommit, Claim, Clock, Envelope, OpenError, Paired, Position, Queued, StoreError,
+    Waiting, prepare, queries, reader,
+};
+use skald_relay_common::frame::Platform;
+
+/// How many operations may wait for the writer. A full mailbox makes the next caller wait, and with it the peer whose
+/// frame caused the operation.
+const MAILBOX: usize = 1024;
+
+/// A handle on the store. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Store {
+    writer: mpsc::Sender<Operation>,
+    readers: SqlitePool,
+}
+
+/// The writer, running. Ends when every [`Store`] is gone.
+pub(crate) struct WriterTask {
+    task: JoinHandle<()>,
+    checkpoints: JoinHandle<()>,
+}
+
+impl WriterTask {
+    /// Waits until everything that was accepted is on disk.
+    pub(crate) async fn join(self) {
+        for task in [self.task, self.checkpoints] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the store ended badly");
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Opens the database in this folder, making both where they are missing.
+    pub(crate) async fn open(
+        folder: &Path,
+        limits: &Limits,
+        clock: Clock,
+        after: Arc<dyn AfterCommit>,
+    ) -> Result<(Self, WriterTask), OpenError> {
+        let (options, lock) = prepare(folder)?;
+        let path = options.get_filename().to_owned();
+        let fail = |cause: sqlx::Error| OpenError::Database { path: path.clone(), cause };
+        let mut connection = SqliteConnection::connect_with(&options).await.map_err(fail)?;
+        sqlx::migrate!("./migrations").run(&mut connection).await.map_err(|e| fail(e.into()))?;
+        let next = queries::last_position(&mut connection).await.map_err(fail)? + 1;
+        let readers = SqlitePoolOptions::new()
+            .min_connections(1)
+            .max_connections(4)
+            .connect_with(options.clone().pragma("query_only", "1"))
+            .await
+            .map_err(fail)?;
+        let (send, receive) = mpsc::channel(MAILBOX);
+        let (grown, checkpoints) = writer::checkpoints(options.clone());
+        let writer = Writer::new(connection, options, limits, clock, after, next, grown);
+        let task = tokio::spawn(async move {
+            writer.run(receive).await;
+            // Only now may another relay open the folder.
+            drop(lock);
+        });
+        Ok((Self { writer: send, readers }, WriterTask { task, checkpoints }))
+    }
+
+    async fn ask<T>(
+        &self,
+        operation: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Operation,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.writer.send(operation(reply)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Makes a namespace known to [`AfterCommit::opened`], if it exists.
+    pub(crate) async fn open_namespace(&self, id: NamespaceId) -> Result<bool, StoreError> {
+        self.ask(|reply| Operation::Open { id, reply }).await
+    }
+
+    /// The same for an agent, whose namespace is made if it does not exist.
+    pub(crate) async fn open_for_agent(&self, id: NamespaceId, agent: PublicKey) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::OpenForAgent { id, agent, reply }).await
+    }
+
+    /// Notes that a namespace is in use.
+    pub(crate) async fn touch(&self, id: NamespaceId) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::Touch { id, reply }).await
+    }
+
+    /// Notes what a device said when it connected; an empty token keeps the known one.
+    pub(crate) async fn device_seen(
+        &self,
+        namespace: NamespaceId,
+        key: PublicKey,
+        token: String,
+        platform: Platform,
+    ) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::DeviceSeen { namespace, key, token, platform, reply }).await
+    }
+
+    /// Forgets a push token that its provider calls dead, unless it has changed meanwhile.
+    pub(crate) async fn forget_token(
+        &self,
+        namespace: NamespaceId,
+        key: PublicKey,
+        token: String,
+    ) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::ForgetToken { namespace, key, token, reply }).await
+    }
+
+    /// Opens a pairing window in place of any other.
+    pub(crate) async fn start_pairing(
+        &self,
+        namespace: NamespaceId,
+        token: PairingToken,
+        ttl_secs: u32,
+    ) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::StartPairing { namespace, token, ttl_secs, reply }).await
+    }
+
+    /// Closes the pairing window.
+    pub(crate) async fn stop_pairing(&self, namespace: NamespaceId) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::StopPairing { namespace, reply }).await
+    }
+
+    /// Spends a token and registers its bearer, both or neither.
+    pub(crate) async fn pair(&self, claim: Claim) -> Result<Paired, StoreError> {
+        self.ask(|reply| Operation::Pair { claim: Box::new(claim), reply }).await
+    }
+
+    /// Replaces the list of authorised clients, whole or not at all, and gives their number.
+    pub(crate) async fn authorize(
+        &self,
+        namespace: NamespaceId,
+        list: Vec<PublicKey>,
+    ) -> Result<u32, StoreError> {
+        self.ask(|reply| Operation::Authorize { namespace, list, reply }).await
+    }
+
+    /// Makes a message durable and has it offered to its recipient.
+    pub(crate) async fn enqueue(&self, envelope: Envelope) -> Result<Queued, StoreError> {
+        self.ask(|reply| Operation::Enqueue { envelope, reply }).await
+    }
+
+    /// Deletes what the recipient has proved to have received.
+    pub(crate) async fn confirm(
+        &self,
+        namespace: NamespaceId,
+        recipient: PublicKey,
+        through: Position,
+    ) -> Result<(), StoreError> {
+        self.ask(|reply| Operation::Confirm { namespace, recipient, through, reply }).await
+    }
+
+    /// Deletes one batch of what is out of date; true while there may be more.
+    pub(crate) async fn sweep(&self) -> Result<bool, StoreError> {
+        self.ask(|reply| Operation::Sweep { reply }).await
+    }
+
+    /// What waits for this recipient after a position, oldest first, in a batch of bounded size.
+    pub(crate) async fn waiting(
+        &self,
+        namespace: &NamespaceId,
+        recipient: &PublicKey,
+        after: Position,
+    ) -> Result<Waiting, StoreError> {
+        reader::waiting(&self.readers, namespace, recipient, after).await
+    }
+
+    /// The newest waiting message of a device with a push token.
+    pub(crate) async fn absent_device(
+        &self,
+        namespace: &NamespaceId,
+        key: &PublicKey,
+    ) -> Result<Option<AbsentDevice>, StoreError> {
+        reader::absent_device(&self.readers, namespace, key).await
+    }
+
+    /// Whether the database answers.
+    pub(crate) async fn is_reachable(&self) -> bool {
+        reader::ping(&self.readers).await
+    }
+
+    /// Closes the read side. The writer ends when the last handle is dropped.
+    pub(crate) async fn close(&self) {
+        self.readers.close().await;
+    }
+}
