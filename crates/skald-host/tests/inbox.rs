@@ -86,43 +86,6 @@ async fn every_field_is_checked_and_named() {
 }
 
 #[tokio::test]
-async fn fault_22_secrets_are_masked_and_every_field_is_asked_for() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    inbox.create_elicitation(&Actor::Owner, password()).await.unwrap();
-    let schema = json!({"type": "object", "required": ["user", "api_key"], "properties": {
-        "user": {"type": "string"}, "api_key": {"type": "string"}}});
-    let form = NewElicitation { field_name: None, schema: Some(schema.clone()), ..password() };
-    let id = inbox.create_elicitation(&Actor::Owner, form).await.unwrap().request_id();
-    let shown = inbox.snapshot().await.unwrap().elicitations;
-    assert!(shown[0].sensitive && shown[1].sensitive);
-    assert_eq!((shown[1].field_name.as_ref(), shown[1].schema.as_ref()), (None, Some(&schema)));
-    let half = inbox.answer(id, accept(json!({"user": "u"})), &device("p")).await.unwrap_err();
-    assert_eq!(half.to_string(), "`api_key` is missing.");
-    let whole = accept(json!({"user": "u", "api_key": "k", "more": "dropped"}));
-    assert_eq!(inbox.answer(id, whole, &device("p")).await.unwrap(), AnswerOutcome::Resolved);
-    let status = inbox.status(id, &Principal::Owner).await.unwrap();
-    assert_eq!(status.content.unwrap().expose(), &json!({"user": "u", "api_key": "k"}));
-}
-
-#[tokio::test]
-async fn a_one_field_form_names_its_field_for_devices_that_know_no_forms() {
-    let f = Fixture::new().await;
-    let schema = json!({"type": "object", "required": ["port"],
-        "properties": {"port": {"type": "integer", "minimum": 1}}});
-    let form = NewElicitation { field_name: None, schema: Some(schema), ..password() };
-    let id = f.host.inbox().create_elicitation(&Actor::Owner, form).await.unwrap().request_id();
-    let shown = f.host.inbox().snapshot().await.unwrap().elicitations.remove(0);
-    assert_eq!((shown.field_name.as_deref(), shown.sensitive), (Some("port"), false));
-    for wrong in [json!({"port": "geheim"}), json!({"port": 0}), json!({}), json!("geheim")] {
-        let e = f.host.inbox().answer(id, accept(wrong), &Actor::Owner).await.unwrap_err().to_string();
-        assert!(!e.contains("geheim"), "{e}");
-    }
-    let right = f.host.inbox().answer(id, accept(json!({"port": 5432})), &Actor::Owner).await.unwrap();
-    assert_eq!(right, AnswerOutcome::Resolved);
-}
-
-#[tokio::test]
 async fn fault_23_the_first_answer_wins_and_later_ones_are_kept_as_late() {
     let f = Fixture::new().await;
     let inbox = f.host.inbox().clone();
@@ -260,84 +223,6 @@ async fn questions_and_answers_survive_a_crash() {
 }
 
 #[tokio::test]
-async fn content_is_given_once_to_the_one_who_asked() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    let id = inbox.create_elicitation(&token("s").actor(), password()).await.unwrap().request_id();
-    inbox.answer(id, accept(json!({"password": "hunter2-canary"})), &device("p")).await.unwrap();
-    for other in [token("t"), Principal::Owner] {
-        let status = inbox.status(id, &other).await.unwrap();
-        assert!(status.content.is_none() && !status.content_gone);
-        assert!(!serde_json::to_string(&status).unwrap().contains("hunter2-canary"));
-    }
-    let status = inbox.status(id, &token("s")).await.unwrap();
-    let wire = serde_json::to_value(&status).unwrap();
-    assert_eq!(wire["outcome"], json!({"action": "accept", "content": {"password": "hunter2-canary"}}));
-    assert!(!format!("{status:?}").contains("hunter2-canary"));
-    let again = inbox.status(id, &token("s")).await.unwrap();
-    let wire = serde_json::to_value(&again).unwrap();
-    assert_eq!(wire["outcome"], json!({"action": "accept", "content_gone": true}));
-    let history = serde_json::to_string(&inbox.history(None, 10).await.unwrap()).unwrap();
-    assert!(!history.contains("hunter2-canary"));
-    assert!(!on_disk(f.dir.path(), "hunter2-canary"));
-    f.host.shutdown().await;
-    assert!(!on_disk(f.dir.path(), "hunter2-canary"));
-}
-
-#[tokio::test]
-async fn content_nobody_fetched_is_gone_after_two_minutes_or_a_restart() {
-    let f = Fixture::new().await;
-    let mut ids = Vec::new();
-    for _ in 0..2 {
-        let id =
-            f.host.inbox().create_elicitation(&token("s").actor(), password()).await.unwrap().request_id();
-        f.host.inbox().answer(id, accept(json!({"password": "x"})), &Actor::Owner).await.unwrap();
-        ids.push(id);
-        if ids.len() == 1 {
-            f.clock.advance(120 * SECS);
-            // The content goes in a task of its own: ask until it went.
-            soon(async {
-                loop {
-                    let status = f.host.inbox().status(ids[0], &token("other")).await.unwrap();
-                    assert!(status.content.is_none());
-                    if f.host.inbox().held() == 0 {
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            })
-            .await;
-        }
-    }
-    let f = f.restart().await;
-    for id in ids {
-        let status = f.host.inbox().status(id, &token("s")).await.unwrap();
-        assert!(status.content.is_none() && status.content_gone);
-        assert_eq!(status.outcome, Some(Outcome::Elicitation { action: ElicitationAction::Accept }));
-    }
-}
-
-#[tokio::test]
-async fn a_confirmation_needs_no_content_and_a_refusal_brings_none() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    let new = || NewElicitation { field_name: None, is_confirmation: Some(true), ..password() };
-    for (action, content) in [
-        (ElicitationAction::Accept, None),
-        (ElicitationAction::Accept, Some(json!({"confirmed": true}))),
-        (ElicitationAction::Decline, None),
-        (ElicitationAction::Cancel, Some(json!({"x": 1}))),
-    ] {
-        let id = inbox.create_elicitation(&Actor::Owner, new()).await.unwrap().request_id();
-        let outcome = inbox.answer(id, Answer::Elicitation { action, content }, &Actor::Owner).await.unwrap();
-        assert_eq!(outcome, AnswerOutcome::Resolved);
-        let status = inbox.status(id, &Principal::Owner).await.unwrap();
-        assert!(status.content.is_none() && !status.content_gone);
-        assert_eq!(status.outcome, Some(Outcome::Elicitation { action }));
-    }
-}
-
-#[tokio::test]
 async fn an_answer_of_another_kind_is_refused_and_changes_nothing() {
     let f = Fixture::new().await;
     let inbox = f.host.inbox();
@@ -400,73 +285,6 @@ async fn an_idempotency_key_makes_one_item_of_two_calls() {
 }
 
 #[tokio::test]
-async fn history_pages_newest_first_without_gaps_or_doubles_and_ends_by_its_setting() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    let mut ended = Vec::new();
-    for i in 0..7 {
-        let id = inbox.create_approval(&Actor::Owner, bash(&format!("c{i}"))).await.unwrap().request_id();
-        inbox.answer(id, decide(Decision::Approved), &Actor::Owner).await.unwrap();
-        ended.insert(0, id);
-    }
-    let (mut seen, mut before) = (Vec::new(), None);
-    loop {
-        let page = inbox.history(before, 3).await.unwrap();
-        seen.extend(page.items.iter().map(|e| e.request_id));
-        before = page.next;
-        if before.is_none() {
-            break;
-        }
-    }
-    assert_eq!(seen, ended);
-    let mut events = f.host.events().subscribe();
-    // Four days pass hour by hour; the clock never jumps.
-    f.host.settings().update(SettingsUpdate { history_days: Some(3), ..Default::default() }).await.unwrap();
-    let tidied = async {
-        while !inbox.history(None, 10).await.unwrap().items.is_empty() {
-            f.clock.advance(Duration::from_secs(1800));
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(tidied).await;
-    assert_eq!(soon(events.next()).await, Some(Event::Inbox));
-    assert!(f.clock.now_ms() >= NOW + 3 * 86_400_000);
-}
-
-#[tokio::test]
-async fn history_is_not_lost_to_a_clock_that_was_wrong_for_a_moment() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    let id = inbox.create_approval(&Actor::Owner, bash("ls")).await.unwrap().request_id();
-    inbox.answer(id, decide(Decision::Approved), &Actor::Owner).await.unwrap();
-    f.clock.set_wall(NOW + 400 * 86_400_000);
-    f.clock.advance(61 * SECS);
-    // The round begins, and stopping waits for what it does.
-    for _ in 0..50 {
-        tokio::task::yield_now().await;
-    }
-    f.host.shutdown().await;
-    f.clock.set_wall(NOW);
-    let f = f.restart().await;
-    assert_eq!(f.host.inbox().history(None, 10).await.unwrap().items.len(), 1);
-}
-
-#[tokio::test]
-async fn notifications_are_numbered_without_reuse() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    let mut head = inbox.notification_head();
-    assert_eq!(*head.borrow_and_update(), 0);
-    let first = inbox.notify(&Actor::Owner, "Done", "all of it").await.unwrap();
-    soon(head.changed()).await.unwrap();
-    let second = inbox.notify(&Actor::Owner, "Done again", "").await.unwrap();
-    assert_eq!(inbox.notifications_after(first.seq, 10).await.unwrap(), [second.clone()]);
-    assert_eq!(fields(inbox.notify(&Actor::Owner, "a\nb", "").await), ["title"]);
-    let f = f.crash().await;
-    assert_eq!(*f.host.inbox().notification_head().borrow(), second.seq);
-}
-
-#[tokio::test]
 async fn a_wait_ends_when_the_host_stops_or_its_time_is_up() {
     let f = Fixture::new().await;
     let inbox = f.host.inbox().clone();
@@ -490,16 +308,4 @@ async fn a_wait_ends_when_the_host_stops_or_its_time_is_up() {
     f.host.shutdown().await;
     // Pending, or refused where the database closed first: either way it is over.
     let _ = soon(long).await.unwrap();
-}
-
-#[tokio::test]
-async fn an_overfull_inbox_says_so_and_keeps_what_it_has() {
-    let f = Fixture::new().await;
-    let inbox = f.host.inbox();
-    for _ in 0..limits::PENDING {
-        inbox.create_approval(&Actor::Owner, bash("ls")).await.unwrap();
-    }
-    let refused = inbox.create_approval(&Actor::Owner, bash("ls")).await;
-    assert!(matches!(refused, Err(Error::Conflict(text)) if text.contains("1000")));
-    assert_eq!(inbox.snapshot().await.unwrap().badge(), 1000);
 }

@@ -120,12 +120,12 @@ impl InboxService {
 
     /// Where a request stands now. An elicitation's content is given to its source once, here or in [`Self::wait`].
     pub async fn status(&self, id: RequestId, waiter: &Principal) -> Result<RequestStatus, Error> {
-        let mut db = self.0.store.read().await?;
+        let mut db = self.0.store.pool().acquire().await?;
         let (mut row, mut late) = Self::find(&mut db, id).await?;
         drop(db);
         if row.state == ItemState::Pending && row.expires_at <= self.0.clock.now_ms() {
             self.expire_due().await?;
-            let mut db = self.0.store.read().await?;
+            let mut db = self.0.store.pool().acquire().await?;
             (row, late) = Self::find(&mut db, id).await?;
         }
         let for_source = row.had_content && row.source == waiter.actor().to_string();

@@ -1,6 +1,7 @@
 //! Plugins: their settings, their lives and their faults.
 
 mod config;
+mod entry;
 mod guard;
 mod supervisor;
 
@@ -19,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::store::Store;
 use crate::{Clock, Error, EventHub, InboxService, OpenError, StoreError, Streams};
 use config::Stored;
-use supervisor::{Command, Entry, Supervisor};
+use entry::{Command, Entry};
+use supervisor::Supervisor;
 
 /// How long the host is patient with plugins.
 #[derive(Debug, Clone)]

@@ -1,111 +1,24 @@
 //! One supervisor per plugin: it alone starts, watches and stops it, one thing at a time.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use skald_core_api::{
-    Event, Events, LocalWeb, Manifest, Plugin, PluginContext, PluginHttp, PluginState, PluginStatus, Running,
-    StartError, StatusReporter,
+    Event, Events, LocalWeb, PluginContext, PluginHttp, PluginState, PluginStatus, Running, StartError,
+    StatusReporter,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{Schema, Stored};
+use super::config::Stored;
+use super::entry::{Command, Entry};
 use super::guard::{Guarded, calm};
 use super::{PluginInfo, Surroundings, alive};
 use crate::Error;
-
-pub(super) enum Command {
-    Begin(Arc<dyn LocalWeb>),
-    Update { enabled: Option<bool>, config: Option<Value>, reply: oneshot::Sender<Result<PluginInfo, Error>> },
-}
-
-/// What everyone may see of a plugin.
-pub(super) struct Entry {
-    pub plugin: Arc<dyn Plugin>,
-    pub manifest: Manifest,
-    /// Full: the one who updates waits.
-    pub commands: mpsc::Sender<Command>,
-    schema: Schema,
-    stored: Mutex<Stored>,
-    status: watch::Sender<PluginStatus>,
-    http: Mutex<Option<Arc<dyn PluginHttp>>>,
-    events: crate::EventHub,
-    clock: Arc<dyn crate::Clock>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Entry {
-    pub(super) fn new(
-        plugin: Arc<dyn Plugin>,
-        manifest: Manifest,
-        schema: Schema,
-        stored: Stored,
-        commands: mpsc::Sender<Command>,
-        around: &Surroundings,
-    ) -> Self {
-        let since = around.clock.now_ms();
-        Self {
-            plugin,
-            manifest,
-            commands,
-            schema,
-            stored: Mutex::new(stored),
-            status: watch::Sender::new(PluginStatus { state: PluginState::Disabled, message: None, since }),
-            http: Mutex::new(None),
-            events: around.events.clone(),
-            clock: around.clock.clone(),
-        }
-    }
-
-    pub(super) fn info(&self) -> PluginInfo {
-        let stored = locked(&self.stored).clone();
-        PluginInfo {
-            id: self.manifest.id.clone(),
-            name: self.manifest.name.clone(),
-            description: self.manifest.description.clone(),
-            enabled: stored.enabled,
-            config: stored.config.map_or(Value::Null, |c| self.schema.complete(&c)),
-            schema: self.manifest.config_schema.clone(),
-            status: self.status.borrow().clone(),
-        }
-    }
-
-    pub(super) fn http(&self) -> Option<Arc<dyn PluginHttp>> {
-        locked(&self.http).clone()
-    }
-
-    pub(super) fn watch(&self) -> watch::Receiver<PluginStatus> {
-        self.status.subscribe()
-    }
-
-    fn set_http(&self, http: Option<Arc<dyn PluginHttp>>) {
-        // Dropped outside the lock: a plugin's value may do anything when it goes.
-        let old = std::mem::replace(&mut *locked(&self.http), http);
-        drop(old);
-    }
-
-    fn show(&self, state: PluginState, message: Option<String>) {
-        let since = self.clock.now_ms();
-        let changed = self.status.send_if_modified(|s| {
-            let changed = s.state != state || s.message != message;
-            if changed {
-                *s = PluginStatus { state, message, since };
-            }
-            changed
-        });
-        if changed {
-            self.events.publish(Event::Plugins);
-        }
-    }
-}
 
 /// A plugin at work, seen from outside.
 struct Life {
@@ -209,7 +122,7 @@ impl Supervisor {
     }
 
     async fn update(&mut self, enabled: Option<bool>, config: Option<Value>) -> Result<PluginInfo, Error> {
-        let old = locked(&self.entry.stored).clone();
+        let old = self.entry.stored();
         let new = Stored {
             enabled: enabled.unwrap_or(old.enabled),
             config: config.clone().or_else(|| old.config.clone()),
@@ -218,13 +131,13 @@ impl Supervisor {
             let complete = self.entry.schema.check(config)?;
             self.plugin_check(&complete).map_err(|e| Error::field("config", e))?;
         }
-        let settled = alive(self.entry.status.borrow().state) || !new.enabled;
+        let settled = alive(self.entry.state()) || !new.enabled;
         if new == old && settled {
             return Ok(self.entry.info());
         }
         if new != old {
             self.save(&new).await?;
-            *locked(&self.entry.stored) = new;
+            self.entry.store(new);
             self.entry.events.publish(Event::Plugins);
         }
         self.stop_life().await;
@@ -266,7 +179,7 @@ impl Supervisor {
 
     /// Starts the plugin if it is to run and can.
     async fn start_if_enabled(&mut self) {
-        let stored = locked(&self.entry.stored).clone();
+        let stored = self.entry.stored();
         if !stored.enabled || self.around.stop.is_cancelled() {
             self.entry.show(PluginState::Disabled, None);
             return;
