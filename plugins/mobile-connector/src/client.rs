@@ -89,7 +89,7 @@ impl Relay for Agent {
         let devices = self.client.devices().await.map_err(failed)?;
         let peer = |d: skald_relay_client::Device| Peer {
             key: DeviceKey(*d.key.as_bytes()),
-            platform: platform(d.platform),
+            platform: d.platform.map_or("unknown", Platform::name),
             admitted: d.state == DeviceState::Authorized,
             verification_code: d.verification_code.to_string(),
             created_at: ms(d.created_at),
@@ -119,15 +119,5 @@ impl Relay for Agent {
 
     fn namespace(&self) -> [u8; 32] {
         *self.client.identity().namespace_id.as_bytes()
-    }
-}
-
-fn platform(platform: Option<Platform>) -> &'static str {
-    match platform {
-        Some(Platform::Ios) => "ios",
-        Some(Platform::Android) => "android",
-        Some(Platform::Web) => "web",
-        Some(Platform::Desktop) => "desktop",
-        _ => "unknown",
     }
 }

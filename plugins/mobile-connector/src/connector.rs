@@ -59,12 +59,13 @@ impl Listed {
     /// The name people know it by: the owner's, else its own, else the beginning of its key.
     pub(crate) fn name(&self) -> String {
         let own = self.profile.info.as_ref().and_then(|i| i.device_name.as_deref().or(i.model.as_deref()));
-        let chosen = [self.profile.name.as_deref(), own];
-        let chosen = chosen.into_iter().flatten().map(|name| clip(&one_line(name), NAME_CHARS));
-        chosen.filter(|name| !name.is_empty()).next().unwrap_or_else(|| {
-            let key = self.peer.key.to_string();
-            format!("Device {}", &key[..8])
-        })
+        let given = [self.profile.name.as_deref(), own].into_iter().flatten();
+        given.map(|name| clip(&one_line(name), NAME_CHARS)).find(|name| !name.is_empty()).unwrap_or_else(
+            || {
+                let key = self.peer.key.to_string();
+                format!("Device {}", &key[..8])
+            },
+        )
     }
 
     /// The device as other parts of Skald name it.

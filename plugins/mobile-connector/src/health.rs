@@ -16,8 +16,6 @@ pub(crate) enum Part {
     Store,
     /// The relay client's store.
     Devices,
-    /// Messages that the client or the relay would not take.
-    Sending,
 }
 
 #[derive(Default)]

@@ -105,7 +105,7 @@ pub(crate) async fn pipes(
 }
 
 async fn serve(agent: &Agent, connector: &Arc<Connector>, invitation: IncomingPipe) {
-    let key = DeviceKey(*invitation.peer().as_bytes());
+    let key = DeviceKey(*invitation.peer.as_bytes());
     let (place, offer) = match admit(connector, key, &invitation).await {
         Ok(admitted) => admitted,
         Err(reason) => {
@@ -136,8 +136,8 @@ async fn admit(
     let device = connector.device(key).await.map_err(|_| NOT_NOW)?.ok_or(NOT_ADMITTED)?;
     let offer = StreamOffer {
         peer: device.as_peer(),
-        stream_type: invitation.stream_type().to_owned(),
-        headers: invitation.headers().clone(),
+        stream_type: invitation.stream_type.clone(),
+        headers: invitation.headers.clone(),
     };
     let place = connector.streams.admit(key, &offer)?;
     // Asked again after the place was taken: a revocation between the two has found the place and ends it, or is seen

@@ -199,10 +199,8 @@ mod tests {
         let (mut ends, mut others) = (Vec::new(), Vec::new());
         for key in [A, A, B] {
             let (near, far) = duplex(16);
-            table
-                .admit(key, &offer("wait"))
-                .unwrap_or_else(|e| panic!("{e}"))
-                .serve(offer("wait"), Box::new(far));
+            let place = table.admit(key, &offer("wait")).unwrap_or_else(|e| panic!("{e}"));
+            table.tasks().spawn(place.serve(offer("wait"), Box::new(far)));
             if key == A { ends.push(near) } else { others.push(near) }
         }
         table.end(A);

@@ -98,7 +98,9 @@ impl Encoded {
     /// Encodes a payload.
     pub fn new(id: Uuid, now: i64, payload: Payload) -> Self {
         let body = Envelope::new(id, now, payload).encode();
-        let framed = framing::encode_json(&body).len();
+        // What no reader would inflate again need not be compressed to find out that it does not fit.
+        let framed =
+            if body.len() > framing::MAX_INFLATED { usize::MAX } else { framing::encode_json(&body).len() };
         Self { body, framed }
     }
 
@@ -123,25 +125,44 @@ impl Encoded {
 pub fn live_update(id: Uuid, now: i64, mut update: InboxUpdate) -> Encoded {
     loop {
         let encoded = Encoded::new(id, now, Payload::InboxUpdate(update.clone()));
-        if encoded.fits_live() || !drop_largest(&mut update) {
+        if encoded.fits_live() || update.listed() == 0 {
             return encoded;
         }
+        // As much must go as this much compressed to; a tenth at least, so that few rounds are needed.
+        let raw = encoded.body.len();
+        let fitting = match encoded.framed {
+            usize::MAX => framing::MAX_INFLATED,
+            framed => raw / 100 * (wire::LIVE_LIMIT_BYTES * 98 / framed),
+        };
+        drop_largest(&mut update, raw - fitting.min(raw - raw / 10));
     }
 }
 
-fn drop_largest(update: &mut InboxUpdate) -> bool {
-    fn largest<T: serde::Serialize>(items: &[T]) -> Option<(usize, usize)> {
-        let sizes = items.iter().map(|i| serde_json::to_vec(i).map_or(usize::MAX, |v| v.len()));
-        sizes.enumerate().map(|(place, size)| (size, place)).max()
+/// Drops the largest items, `bytes` of JSON or more in all.
+fn drop_largest(update: &mut InboxUpdate, bytes: usize) {
+    fn sizes<'a, T: serde::Serialize>(
+        items: &'a [T],
+        id: fn(&T) -> &String,
+    ) -> impl Iterator<Item = (usize, String)> + 'a {
+        items.iter().map(move |i| (serde_json::to_vec(i).map_or(usize::MAX, |v| v.len()), id(i).clone()))
     }
-    let found = [largest(&update.approvals), largest(&update.clarifications), largest(&update.elicitations)];
-    match found.iter().enumerate().filter_map(|(kind, l)| l.map(|(size, place)| (size, kind, place))).max() {
-        Some((_, 0, place)) => drop(update.approvals.remove(place)),
-        Some((_, 1, place)) => drop(update.clarifications.remove(place)),
-        Some((_, _, place)) => drop(update.elicitations.remove(place)),
-        None => return false,
+    let mut all: Vec<_> = sizes(&update.approvals, |i| &i.request_id)
+        .chain(sizes(&update.clarifications, |i| &i.request_id))
+        .chain(sizes(&update.elicitations, |i| &i.request_id))
+        .collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    let mut gone = BTreeSet::new();
+    let mut dropped = 0usize;
+    for (size, id) in all {
+        if dropped >= bytes {
+            break;
+        }
+        dropped = dropped.saturating_add(size);
+        gone.insert(id);
     }
-    true
+    update.approvals.retain(|i| !gone.contains(&i.request_id));
+    update.clarifications.retain(|i| !gone.contains(&i.request_id));
+    update.elicitations.retain(|i| !gone.contains(&i.request_id));
 }
 
 /// A notification that stands for a snapshot too large for a push: its body is the newest item's summary.
@@ -238,6 +259,16 @@ mod tests {
         let Payload::InboxUpdate(read) = Envelope::parse(&encoded.body, 0).unwrap().payload else { panic!() };
         assert_eq!(read.badge, 3);
         assert_eq!(read.approvals, vec![approval(&ask(1, 0)), approval(&ask(3, 0))]);
+    }
+
+    #[test]
+    fn a_thousand_large_items_are_cut_down_in_a_few_rounds() {
+        let inbox = inbox((1..=1_000).map(|n| big_ask(n, 0, 20_000)).collect());
+        let encoded = live_update(Uuid::nil(), 0, all(&inbox));
+        assert!(encoded.fits_live());
+        let Payload::InboxUpdate(read) = Envelope::parse(&encoded.body, 0).unwrap().payload else { panic!() };
+        assert_eq!(read.badge, 1_000);
+        assert!(read.listed() >= 20, "{}", read.listed());
     }
 
     #[test]
