@@ -233,9 +233,9 @@ pub fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, 
     let matches = Cli::command().try_get_matches_from(args);
     matches.and_then(|m| Cli::from_arg_matches(&m)).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Shown(error),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            Stop::Wrong("Say what to do, for example `skald-phone inbox`; `skald-phone --help` lists it all.".into())
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => Stop::Wrong(
+            "Say what to do, for example `skald-phone inbox`; `skald-phone --help` lists it all.".into(),
+        ),
         _ => Stop::Wrong(sentence(&error.render().to_string())),
     })
 }

@@ -39,7 +39,10 @@ pub struct Entry {
 
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").field("request_id", &self.request_id).field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("request_id", &self.request_id)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -201,7 +204,10 @@ impl Desk {
     pub fn changed_since_shown(&self) -> Vec<String> {
         let Some(inbox) = &self.inbox else { return Vec::new() };
         let differs = |item: &&Item| {
-            self.memory.shown.get(&item.id).is_some_and(|d| item.digest().map(|d| d.to_string()).as_ref() != Some(d))
+            self.memory
+                .shown
+                .get(&item.id)
+                .is_some_and(|d| item.digest().map(|d| d.to_string()).as_ref() != Some(d))
         };
         inbox.items.iter().filter(differs).map(|i| i.id.clone()).collect()
     }
@@ -255,7 +261,9 @@ pub fn gone() -> Failure {
 
 /// The item is another than the person saw.
 pub fn changed() -> Failure {
-    Failure::refused("The request changed since you looked; nothing was sent: look at it again and decide anew.")
+    Failure::refused(
+        "The request changed since you looked; nothing was sent: look at it again and decide anew.",
+    )
 }
 
 /// The command does not answer this kind of item.
@@ -325,7 +333,11 @@ mod tests {
     #[test]
     fn an_item_that_lapsed_meanwhile_is_not_called_done() {
         let mut desk = Desk::default();
-        desk.snapshot(&json!({"badge": 1, "approvals": [{"request_id": "a", "expires_at": NOW + 10}]}), true, NOW);
+        desk.snapshot(
+            &json!({"badge": 1, "approvals": [{"request_id": "a", "expires_at": NOW + 10}]}),
+            true,
+            NOW,
+        );
         answer(&mut desk, "a", true);
         desk.snapshot(&update(&[]), true, NOW + 11);
         assert_eq!(verdict(&desk), Some(Verdict::Lapsed));
@@ -355,9 +367,15 @@ mod tests {
         let mut desk = desk(&["a"]);
         let no = Draft::Approval { approved: false, reason: None, bypass_secs: None };
         answer(&mut desk, "a", false);
-        assert!(desk.check("a", None, &no).is_ok_and(|i| i.is_some()), "not sent yet: one may change one's mind");
+        assert!(
+            desk.check("a", None, &no).is_ok_and(|i| i.is_some()),
+            "not sent yet: one may change one's mind"
+        );
         desk.outbox[0].left = true;
-        assert!(desk.check("a", None, &yes()).is_ok_and(|i| i.is_none()), "the same again waits with the first");
+        assert!(
+            desk.check("a", None, &yes()).is_ok_and(|i| i.is_none()),
+            "the same again waits with the first"
+        );
         assert_eq!(desk.check("a", None, &no).expect_err("refused").code.exit(), 1);
     }
 

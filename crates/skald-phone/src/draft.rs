@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skald_e2e::{Identity, decision};
 use skald_payloads::{
-    ApprovalResponse, ClarificationResponse, Decision, Digest, ElicitationAction, ElicitationResponse, Payload,
-    ProofSignature,
+    ApprovalResponse, ClarificationResponse, Decision, Digest, ElicitationAction, ElicitationResponse,
+    Payload, ProofSignature,
 };
 use skald_relay_common::ids::NamespaceId;
 
@@ -114,7 +114,9 @@ mod tests {
         let raw = serde_json::json!({"request_id": "r", "summary": "s", "unknown": [1]});
         let digest = Item { kind: Kind::Approval, id: "r".into(), raw }.digest();
         let draft = Draft::Approval { approved: true, reason: None, bypass_secs: Some(0) };
-        let Payload::ApprovalResponse(sent) = draft.payload("r", digest, &identity, &namespace) else { panic!() };
+        let Payload::ApprovalResponse(sent) = draft.payload("r", digest, &identity, &namespace) else {
+            panic!()
+        };
         let (Some(d), Some(sig)) = (sent.digest, sent.sig) else { panic!("unsigned") };
         let signature = sig.0.as_slice().try_into().expect("64 bytes");
         let key = identity.public_key();

@@ -87,6 +87,8 @@ pub struct Engine {
     current: bool,
     /// Whether somebody waits for a live snapshot.
     wanted: bool,
+    /// When the Inbox was last asked for over this connection, in this computer's unix milliseconds.
+    asked_ms: Option<u64>,
     ask_at: Option<Instant>,
     pause: Duration,
     /// Answers of earlier runs that nobody waits for now.
@@ -112,6 +114,7 @@ impl Engine {
             host: HostState::Unknown,
             current: false,
             wanted: false,
+            asked_ms: None,
             ask_at: None,
             pause: ASK_AGAIN,
             earlier,
@@ -174,6 +177,7 @@ impl Engine {
         } else if self.link != Link::Connected {
             self.current = false;
             self.host = HostState::Unknown;
+            self.asked_ms = None;
             self.ask_at = None;
         }
         if self.link == Link::NotAdmitted {
@@ -185,8 +189,11 @@ impl Engine {
     /// Gives back whether the event may be acknowledged.
     async fn event(&mut self, event: &RelayEvent) -> bool {
         match event {
-            RelayEvent::Message { peer, body, live, .. } if *peer == self.parts.agent => {
-                self.payload(body, *live).await
+            RelayEvent::Message { peer, body, live, received_at } if *peer == self.parts.agent => {
+                // A live snapshot that an earlier run did not come to acknowledge is delivered again at the start. It
+                // answered a question of then, so it is no news of now.
+                let answers = *live && self.asked_ms.is_some_and(|asked| *received_at >= asked);
+                self.payload(body, answers).await
             }
             RelayEvent::PresenceChanged { peer, online } if *peer == self.parts.agent => {
                 let before = self.host;
@@ -234,7 +241,10 @@ impl Engine {
         let payload = match Envelope::parse(body, now) {
             Ok(envelope) if envelope.payload.is_from_agent() => envelope.payload,
             Ok(envelope) => {
-                tracing::warn!(kind = envelope.payload.kind(), "a payload that only devices send was discarded");
+                tracing::warn!(
+                    kind = envelope.payload.kind(),
+                    "a payload that only devices send was discarded"
+                );
                 return true;
             }
             Err(discard) => {
@@ -269,7 +279,9 @@ impl Engine {
                 let verdict = self.parts.desk.concluded.iter().rev().find(|c| c.token == entry.token);
                 let text = match verdict.map(|c| c.verdict) {
                     Some(Verdict::Done) => "Your earlier answer reached the host",
-                    Some(Verdict::Changed) => "The request changed before your earlier answer arrived: decide anew",
+                    Some(Verdict::Changed) => {
+                        "The request changed before your earlier answer arrived: decide anew"
+                    }
                     _ => "Your earlier answer came too late",
                 };
                 self.parts.desk.note(text, &format!("{} ({})", entry.title, entry.draft.what()), now);
@@ -329,7 +341,8 @@ impl Engine {
                     return;
                 }
                 let body = Envelope::new(Uuid::new_v4(), now_ms(), Payload::Logout).encode();
-                let told = self.parts.client.send_latest(&self.parts.agent, "logout", body, Class::Stored).await;
+                let told =
+                    self.parts.client.send_latest(&self.parts.agent, "logout", body, Class::Stored).await;
                 if let Err(error) = told {
                     let _ = reply.send(Err(Failure::refused(format!("The host cannot be told ({error})."))));
                     return;
@@ -344,7 +357,8 @@ impl Engine {
         let parts = &mut self.parts;
         let Some(item) = parts.desk.check(request_id, digest, draft)? else {
             // The same answer is on its way already; whoever asks now waits for it.
-            let token = parts.desk.outbox.iter().find(|e| e.request_id == request_id).map(|e| e.token.clone());
+            let token =
+                parts.desk.outbox.iter().find(|e| e.request_id == request_id).map(|e| e.token.clone());
             let token = token.ok_or_else(crate::desk::gone)?;
             self.earlier.remove(&token);
             return Ok(token);
@@ -449,6 +463,8 @@ impl Engine {
         if self.link != Link::Connected {
             return;
         }
+        // Noted before the question leaves: its answer may be here before the send returns.
+        self.asked_ms.get_or_insert(u64::try_from(now_ms()).unwrap_or(0));
         match self.send(Payload::InboxRequest, Class::Live).await {
             Ok(()) => self.ask_later(),
             Err(SendError::PeerOffline) => self.host_is_offline().await,
@@ -500,7 +516,8 @@ impl Engine {
         match self.parts.shelf.remember(&self.parts.desk.memory) {
             Ok(()) => true,
             Err(error) => {
-                self.error = Some(format!("This device's folder cannot be written ({}).", crate::home::why(&error)));
+                self.error =
+                    Some(format!("This device's folder cannot be written ({}).", crate::home::why(&error)));
                 false
             }
         }

@@ -18,7 +18,9 @@ pub fn pipe(error: &PipeError, view: &View) -> String {
     let offline = "Your host is not connected to the relay; start Skald at home, or check its connection.";
     match error {
         PipeError::Signal(SendError::PeerOffline) => offline.into(),
-        _ if view.link == Link::NotAdmitted => "The host has not admitted this device, or has removed it.".into(),
+        _ if view.link == Link::NotAdmitted => {
+            "The host has not admitted this device, or has removed it.".into()
+        }
         PipeError::Signal(SendError::NotConnected) => match &view.error {
             Some(error) => format!("The relay cannot be reached ({}).", error.trim_end_matches('.')),
             None => "There is no connection to the relay yet.".into(),

@@ -72,7 +72,9 @@ impl Form {
         match self {
             Self::Confirmation | Self::Url(_) => match text.trim().to_lowercase().as_str() {
                 "yes" | "y" | "true" | "ok" | "1" => Ok(None),
-                _ => Err(Failure::usage("This prompt only takes yes: use --value yes, --decline or --cancel.")),
+                _ => {
+                    Err(Failure::usage("This prompt only takes yes: use --value yes, --decline or --cancel."))
+                }
             },
             Self::One(field) => Ok(Some(Map::from_iter([(field.name.clone(), field.value(text)?)]))),
             Self::Several(fields) => several(fields, text).map(Some),
@@ -92,19 +94,32 @@ fn several(fields: &[Field], text: &str) -> Outcome<Map<String, Value>> {
     for (name, value) in &given {
         match fields.iter().find(|f| f.name == *name) {
             Some(field) => field.check(value)?,
-            None => return Err(Failure::usage(format!("This prompt has no field {}.", crate::text::one_line(name)))),
+            None => {
+                return Err(Failure::usage(format!(
+                    "This prompt has no field {}.",
+                    crate::text::one_line(name)
+                )));
+            }
         }
     }
     if let Some(missing) = fields.iter().find(|f| f.required && !given.contains_key(&f.name)) {
-        return Err(Failure::usage(format!("The field {} is missing.", crate::text::one_line(&missing.name))));
+        return Err(Failure::usage(format!(
+            "The field {} is missing.",
+            crate::text::one_line(&missing.name)
+        )));
     }
     Ok(given)
 }
 
 fn fields(schema: Option<&Value>, sensitive: bool) -> Vec<Field> {
     let Some(schema) = schema else { return Vec::new() };
-    let required: Vec<&str> =
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
     let read = |(name, p): (&String, &Value)| {
         let text = |key: &str| p.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -168,9 +183,12 @@ impl Field {
     fn value(&self, text: &str) -> Outcome<Value> {
         let value = match self.kind.as_str() {
             "integer" => text.trim().parse::<i64>().ok().map(Value::from),
-            "number" => text.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| {
-                text.trim().parse::<i64>().map_or_else(|_| Value::from(n), Value::from)
-            }),
+            "number" => text
+                .trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|n| n.is_finite())
+                .map(|n| text.trim().parse::<i64>().map_or_else(|_| Value::from(n), Value::from)),
             "boolean" => match text.trim().to_lowercase().as_str() {
                 "true" | "yes" => Some(Value::Bool(true)),
                 "false" | "no" => Some(Value::Bool(false)),
@@ -253,10 +271,18 @@ mod tests {
             "pick": {"type": "string", "enum": ["a", "b"]}, "pin": {"type": "string", "format": "password"}}}}));
         let Form::Several(fields) = &ask else { panic!() };
         assert_eq!(fields.iter().filter(|f| f.secret).map(|f| f.name.as_str()).collect::<Vec<_>>(), ["pin"]);
-        assert_eq!(content(&ask, r#"{"user":"u","age":3,"pick":"b"}"#), json!({"user": "u", "age": 3, "pick": "b"}));
+        assert_eq!(
+            content(&ask, r#"{"user":"u","age":3,"pick":"b"}"#),
+            json!({"user": "u", "age": 3, "pick": "b"})
+        );
         for bad in [
-            "topsecret", "[]", r#"{"age":3}"#, r#"{"user":1}"#, r#"{"user":"u","age":"topsecret"}"#,
-            r#"{"user":"u","pick":"topsecret"}"#, r#"{"user":"u","extra":1}"#,
+            "topsecret",
+            "[]",
+            r#"{"age":3}"#,
+            r#"{"user":1}"#,
+            r#"{"user":"u","age":"topsecret"}"#,
+            r#"{"user":"u","pick":"topsecret"}"#,
+            r#"{"user":"u","extra":1}"#,
         ] {
             let failure = ask.content(bad).expect_err(bad);
             assert_eq!(failure.code.exit(), 2);

@@ -23,7 +23,7 @@ use crate::pairing::{Pairing, not_paired};
 use crate::shelf::Shelf;
 use crate::splice::splice;
 use crate::vault::Vault;
-use crate::wire::{self, Conversation, Reply, Request, View};
+use crate::wire::{self, Conversation, Link, Reply, Request, View};
 
 /// The folder that the relay connection keeps its seed and counters in.
 pub const LINK: &str = "link";
@@ -35,6 +35,11 @@ const MAX_CONVERSATIONS: usize = 256;
 /// A command that does not take what it asked for is let go.
 const WRITE: Duration = Duration::from_secs(30);
 const STOPPING: Duration = Duration::from_secs(8);
+/// A first connection takes a few round trips; one that broke is tried again after a second.
+const CONNECTING: Duration = Duration::from_secs(15);
+const RECONNECTING: Duration = Duration::from_secs(4);
+/// How long what waits for the relay may take when a command ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The engine and its socket, for as long as this process has the home.
 pub struct Holder {
@@ -69,7 +74,11 @@ impl Holder {
         let found = shelf.load()?;
         let mut desk = Desk::new(found.memory, found.outbox);
         if found.damaged > 0 {
-            desk.note("An answer was damaged on disk and was not sent", "Look at the inbox again.", crate::out::now_ms());
+            desk.note(
+                "An answer was damaged on disk and was not sent",
+                "Look at the inbox again.",
+                crate::out::now_ms(),
+            );
         }
         let (client, events) = device::start(options(&home, ca)).await.map_err(|e| start_failure(&e))?;
         let parts = Parts {
@@ -103,6 +112,10 @@ impl Holder {
 
     /// Stops everything, waits for it, and gives the home free.
     pub async fn stop(self) {
+        // What was taken over is durable and would leave with the next run; better now.
+        if self.shared.view.borrow().link == Link::Connected && !self.shared.stop.is_cancelled() {
+            self.shared.client.flush(LAST_WORDS).await;
+        }
         self.shared.stop.cancel();
         self.tasks.close();
         let _ = timeout(STOPPING, self.shared.client.shutdown()).await;
@@ -248,8 +261,17 @@ impl Shared {
         done
     }
 
+    /// Gives a connection that is being made, or made again, the time it usually needs.
+    async fn until_connected(&self) {
+        let mut view = self.view.clone();
+        let hopeless = |v: &View| v.link != Link::Connecting || v.error.is_some();
+        let _ = timeout(CONNECTING, view.wait_for(hopeless)).await;
+        let _ = timeout(RECONNECTING, view.wait_for(|v| v.link != Link::Connecting)).await;
+    }
+
     /// Opens a pipe to the host's pages and copies until either side is over.
     async fn pipe(&self, mut conversation: Conversation) {
+        self.until_connected().await;
         let opened = self.client.open_pipe(&self.agent, PAGES, Default::default()).await;
         let pipe = match opened {
             Ok(pipe) => pipe,
@@ -312,8 +334,9 @@ pub fn authority(home: &Home, named: Option<&Path>) -> Option<PathBuf> {
 /// Keeps a copy of the named authority, so that later commands need not name it.
 pub fn keep_authority(home: &Home, named: Option<&Path>) -> Outcome<()> {
     let Some(path) = named else { return home.remove(CA).map_err(|e| keep_failed(&e)) };
-    let pem = std::fs::read(path)
-        .map_err(|e| Failure::usage(format!("The certificate authority {} cannot be read ({}).", path.display(), why(&e))))?;
+    let pem = std::fs::read(path).map_err(|e| {
+        Failure::usage(format!("The certificate authority {} cannot be read ({}).", path.display(), why(&e)))
+    })?;
     home.write(CA, &pem).map_err(|e| keep_failed(&e))
 }
 

@@ -54,7 +54,8 @@ impl Home {
     /// could lock others out of what is theirs.
     pub fn create(&self) -> Outcome<()> {
         let shown = self.dir.display();
-        let cannot = |e: io::Error| Failure::usage(format!("The folder {shown} cannot be made ({}).", why(&e)));
+        let cannot =
+            |e: io::Error| Failure::usage(format!("The folder {shown} cannot be made ({}).", why(&e)));
         if !self.dir.exists() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(cannot)?;
         }
@@ -79,11 +80,16 @@ impl Home {
             return Err(Failure::usage(format!("{shown} is not a folder; name one with --home.")));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(Failure::usage(format!("The folder {shown} belongs to another user; use one of your own.")));
+            return Err(Failure::usage(format!(
+                "The folder {shown} belongs to another user; use one of your own."
+            )));
         }
         if meta.mode() & 0o077 != 0 {
             fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)).map_err(|e| {
-                Failure::usage(format!("The folder {shown} is open to others and cannot be closed ({}).", why(&e)))
+                Failure::usage(format!(
+                    "The folder {shown} is open to others and cannot be closed ({}).",
+                    why(&e)
+                ))
             })?;
         }
         Ok(())
@@ -92,19 +98,18 @@ impl Home {
     /// Takes the home for this process, or `None` where another process has it.
     pub fn try_lock(&self) -> Outcome<Option<HomeLock>> {
         let path = self.path(LOCK);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| Failure::usage(format!("The file {} cannot be opened ({}).", path.display(), why(&e))))?;
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(
+                |e| Failure::usage(format!("The file {} cannot be opened ({}).", path.display(), why(&e))),
+            )?;
         match file.try_lock() {
             Ok(()) => Ok(Some(HomeLock { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => {
-                Err(Failure::refused(format!("The folder {} cannot be locked ({}).", self.dir.display(), why(&e))))
-            }
+            Err(TryLockError::Error(e)) => Err(Failure::refused(format!(
+                "The folder {} cannot be locked ({}).",
+                self.dir.display(),
+                why(&e)
+            ))),
         }
     }
 

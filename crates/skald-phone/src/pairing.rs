@@ -40,9 +40,9 @@ impl Pairing {
     /// Reads it; `None` where nothing was paired.
     pub fn load(home: &Home) -> Outcome<Option<Self>> {
         let path = home.path(FILE);
-        let bytes = home
-            .read(FILE)
-            .map_err(|e| Failure::usage(format!("The file {} cannot be read ({}).", path.display(), why(&e))))?;
+        let bytes = home.read(FILE).map_err(|e| {
+            Failure::usage(format!("The file {} cannot be read ({}).", path.display(), why(&e)))
+        })?;
         let Some(bytes) = bytes else { return Ok(None) };
         let pairing: Option<Self> = serde_json::from_slice(&bytes).ok();
         match pairing.filter(|p| p.keys().is_some()) {

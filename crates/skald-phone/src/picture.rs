@@ -23,10 +23,13 @@ pub fn read(path: &Path, is_ours: impl Fn(&str) -> bool) -> Outcome<String> {
         .read_to_end(&mut bytes)
         .map_err(|e| Failure::usage(format!("The picture {shown} cannot be read ({}).", plain(&e))))?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(Failure::usage(format!("The picture {shown} is larger than 64 MiB; cut out the QR code and try again.")));
+        return Err(Failure::usage(format!(
+            "The picture {shown} is larger than 64 MiB; cut out the QR code and try again."
+        )));
     }
-    let grey = decode(&bytes)
-        .ok_or_else(|| Failure::usage(format!("The file {shown} is not a PNG or JPEG picture that can be read.")))?;
+    let grey = decode(&bytes).ok_or_else(|| {
+        Failure::usage(format!("The file {shown} is not a PNG or JPEG picture that can be read."))
+    })?;
     match find(&grey, is_ours) {
         Found::Ours(text) => Ok(text),
         Found::Others => Err(Failure::usage(format!(

@@ -49,7 +49,11 @@ pub fn from_terminal(prompt: &str, hidden: bool) -> Outcome<Zeroizing<String>> {
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{prompt}: ");
     let _ = stderr.flush();
-    let quiet = if hidden { Some(Quiet::begin().map_err(|_| Failure::usage("The terminal cannot be read; nothing was sent."))?) } else { None };
+    let quiet = if hidden {
+        Some(Quiet::begin().map_err(|_| Failure::usage("The terminal cannot be read; nothing was sent."))?)
+    } else {
+        None
+    };
     let mut line = Zeroizing::new(String::new());
     let read = std::io::stdin().lock().take(MAX_VALUE).read_line(&mut line).map_err(unreadable)?;
     if quiet.is_some() {

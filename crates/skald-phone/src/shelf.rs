@@ -36,14 +36,20 @@ impl Shelf {
     pub fn open(home: Home, vault: Vault) -> Outcome<Self> {
         let path = home.path(OUTBOX);
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(|e| Failure::refused(format!("The folder {} cannot be made ({}).", path.display(), why(&e))))?;
+        made.map_err(|e| {
+            Failure::refused(format!("The folder {} cannot be made ({}).", path.display(), why(&e)))
+        })?;
         Ok(Self { home, vault })
     }
 
     /// Reads everything.
     pub fn load(&self) -> Outcome<Found> {
         let cannot = |e: io::Error| {
-            Failure::refused(format!("The folder {} cannot be read ({}).", self.home.dir().display(), why(&e)))
+            Failure::refused(format!(
+                "The folder {} cannot be read ({}).",
+                self.home.dir().display(),
+                why(&e)
+            ))
         };
         // The memory is a convenience: the host sends the Inbox again. A damaged one starts empty.
         let memory = self
@@ -82,8 +88,11 @@ impl Shelf {
     /// Makes an answer durable.
     pub fn keep(&self, entry: &Entry) -> Outcome<()> {
         let name = file_of(&entry.request_id);
-        let failed = |cause: String| Failure::refused(format!("The answer cannot be kept, so it was not sent ({cause})."));
-        let plain = Zeroizing::new(serde_json::to_vec(entry).map_err(|_| failed("it cannot be written".into()))?);
+        let failed = |cause: String| {
+            Failure::refused(format!("The answer cannot be kept, so it was not sent ({cause})."))
+        };
+        let plain =
+            Zeroizing::new(serde_json::to_vec(entry).map_err(|_| failed("it cannot be written".into()))?);
         let sealed = self.vault.seal(&name, &plain).map_err(|_| failed("it cannot be sealed".into()))?;
         self.home.write(&name, &sealed).map_err(|e| failed(why(&e)))
     }

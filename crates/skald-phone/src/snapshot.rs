@@ -137,7 +137,8 @@ impl Snapshot {
             return Named::One(item);
         }
         let wanted = prefix.to_lowercase();
-        let mut fits = self.items.iter().filter(|i| !wanted.is_empty() && i.id.to_lowercase().starts_with(&wanted));
+        let mut fits =
+            self.items.iter().filter(|i| !wanted.is_empty() && i.id.to_lowercase().starts_with(&wanted));
         match (fits.next(), fits.count()) {
             (None, _) => Named::Nothing,
             (Some(item), 0) => Named::One(item),

@@ -41,7 +41,8 @@ async fn ask(session: &Session, request_id: &str) -> Option<Truth> {
     let (mut reader, mut writer) = conversation.split();
     let mut get = async |path: &str| -> Option<Value> {
         // The address an existing app listens on; the host lets any loopback address in through a pipe.
-        let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:50001\r\nAccept: application/json\r\n\r\n");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:50001\r\nAccept: application/json\r\n\r\n");
         writer.write_all(head.as_bytes()).await.ok()?;
         json(&mut reader).await
     };
@@ -103,7 +104,8 @@ mod tests {
     #[test]
     fn who_ended_an_item_is_told_apart() {
         let me = json!({"principal": {"kind": "device", "name": "phone"}});
-        let by = |by: &str| json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "approved"}});
+        let by =
+            |by: &str| json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "approved"}});
         assert_eq!(judge(&me, &by("device:phone")), Some(Truth::Ours));
         assert_eq!(judge(&me, &by("web")), Some(Truth::Other("it was approved by web".into())));
         assert_eq!(judge(&me, &json!({"state": "expired"})), Some(Truth::Other("it had lapsed".into())));

@@ -209,7 +209,9 @@ mod tests {
         let (a, b) = UnixStream::pair().expect("pair");
         let (mut a, mut b) = (Conversation::new(a), Conversation::new(b));
         let draft = Draft::Clarification { answer: "line\nbreak".into() };
-        a.say(&Request::Answer { request_id: "r".into(), digest: None, draft: draft.clone() }).await.expect("said");
+        a.say(&Request::Answer { request_id: "r".into(), digest: None, draft: draft.clone() })
+            .await
+            .expect("said");
         let heard = b.hear::<Request>().await;
         assert!(matches!(heard, Some(Request::Answer { draft: d, .. }) if d == draft));
         b.say(&Reply::from(Failure::unreachable("No."))).await.expect("said");

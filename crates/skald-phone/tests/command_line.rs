@@ -98,7 +98,11 @@ fn pairing_codes_that_cannot_be_used_are_told_apart_without_repeating_them() {
         (&QR.replace("ws://", "http://"), "relay_url"),
     ] {
         for input in [true, false] {
-            let (args, stdin) = if input { (["pair", "--payload", "-"], payload) } else { (["pair", "--payload", payload], "") };
+            let (args, stdin) = if input {
+                (["pair", "--payload", "-"], payload)
+            } else {
+                (["pair", "--payload", payload], "")
+            };
             if args[2].is_empty() {
                 continue;
             }

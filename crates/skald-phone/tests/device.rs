@@ -34,7 +34,10 @@ async fn a_device_pairs_introduces_itself_and_shows_the_inbox() {
         assert!(text.contains(part), "{text}");
     }
     let status: Value = serde_json::from_str(&phone.ok(&["status", "--json"]).await).expect("json");
-    assert_eq!((&status["link"], &status["host"], &status["badge"]), (&json!("connected"), &json!("online"), &json!(3)));
+    assert_eq!(
+        (&status["link"], &status["host"], &status["badge"]),
+        (&json!("connected"), &json!("online"), &json!(3))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,18 +69,25 @@ async fn every_kind_of_answer_reaches_the_host_and_is_confirmed() {
     assert_eq!(state.update()["badge"], 0);
     let decisions = state.of_kind("approval_response");
     let of = |id: &str| decisions.iter().find(|d| d["request_id"] == id).expect("decision").clone();
-    assert_eq!((&of("no-1")["decision"], &of("no-1")["reason"]), (&json!("rejected"), &json!("not on a Friday")));
+    assert_eq!(
+        (&of("no-1")["decision"], &of("no-1")["reason"]),
+        (&json!("rejected"), &json!("not on a Friday"))
+    );
     assert_eq!(of("bypass-1")["bypass_secs"], 0);
     assert_eq!(of("yes-1")["bypass_secs"], Value::Null);
     let answers = state.of_kind("clarification_response");
     assert_eq!(answers[0]["answer"], "the second");
     let prompts = state.of_kind("elicitation_response");
-    assert_eq!((&prompts[0]["action"], &prompts[0]["content"]), (&json!("accept"), &json!({"password": "hunter2"})));
+    assert_eq!(
+        (&prompts[0]["action"], &prompts[0]["content"]),
+        (&json!("accept"), &json!({"password": "hunter2"}))
+    );
     assert_eq!((&prompts[1]["action"], &prompts[1]["content"]), (&json!("decline"), &Value::Null));
     assert_eq!(prompts[2]["content"], json!({"user": "u", "age": 3}));
     // The decision can be proved: it is signed by the device's key over the item as it was received.
     let key = state.paired[0].0;
-    let digest: [u8; 32] = hex::decode(of("yes-1")["digest"].as_str().expect("digest")).expect("hex").try_into().expect("32");
+    let digest: [u8; 32] =
+        hex::decode(of("yes-1")["digest"].as_str().expect("digest")).expect("hex").try_into().expect("32");
     let sig = hex::decode(of("yes-1")["sig"].as_str().expect("sig")).expect("hex");
     let sig = Signature::try_from(sig.as_slice()).expect("64");
     let namespace = host.client.identity().namespace_id;
@@ -164,7 +174,9 @@ async fn an_answer_given_without_a_relay_is_kept_sealed_and_sent_at_the_next_run
     host.set(|s| s.elicitations.push(password("later-1"))).await;
     phone.ok(&["inbox"]).await;
     relay.stop().await;
-    let output = phone.run_with(&["elicit", "later-1", "--value-from-stdin", "--wait", "2s"], "canary-hunter2\n").await;
+    let output = phone
+        .run_with(&["elicit", "later-1", "--value-from-stdin", "--wait", "2s"], "canary-hunter2\n")
+        .await;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{error}");
     assert!(error.contains("kept") && !error.contains("canary"), "{error}");
@@ -222,7 +234,8 @@ async fn the_hosts_pages_are_served_through_pipes() {
         read.expect("in time").expect("read");
         answer
     };
-    assert!(get("/hello").await.ends_with("<h1>Skald</h1>/hello"));
+    let page = get("/hello").await;
+    assert!(page.ends_with("<h1>Skald</h1>/hello"), "{page}");
     let (a, b, c) = tokio::join!(get("/a"), get("/b"), get("/c"));
     assert!(a.ends_with("/a") && b.ends_with("/b") && c.ends_with("/c"));
 

@@ -55,7 +55,8 @@ pub async fn find(session: &Session, id: &str, kind: Kind, until: Instant, wait:
             Link::NotAdmitted => false,
             _ => view.error.is_some() || Instant::now() > patience,
         };
-        if fresh {
+        // What the first snapshot lacks may have been asked between the snapshot's making and this command.
+        if fresh > 0 && (fresh > 1 || pick(view, id, kind, false) != Err(desk::gone())) {
             return ControlFlow::Break(pick(view, id, kind, true));
         }
         if cannot_ask && let Ok(item) = pick(view, id, kind, false) {
@@ -87,7 +88,9 @@ fn pick(view: &View, id: &str, kind: Kind, fresh: bool) -> Outcome<Item> {
     let item = match inbox.named(id) {
         Named::One(item) => item,
         Named::Several(n) => {
-            return Err(Failure::usage(format!("{n} items begin with these characters; give more of the id.")));
+            return Err(Failure::usage(format!(
+                "{n} items begin with these characters; give more of the id."
+            )));
         }
         Named::Nothing if fresh => {
             return Err(Failure::refused(
@@ -133,7 +136,9 @@ pub async fn deliver(
                 break None;
             }
             if tries > 100 {
-                return Err(Failure::refused("The process that uses this home does not answer; stop it and try again."));
+                return Err(Failure::refused(
+                    "The process that uses this home does not answer; stop it and try again.",
+                ));
             }
             session.pause().await;
         }

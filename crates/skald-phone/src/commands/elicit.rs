@@ -48,7 +48,9 @@ fn warn_if_visible(form: &Form) {
         Form::Confirmation | Form::Url(_) => false,
     };
     if secret {
-        out::aside("Others on this computer can see a value on the command line; --value-from-stdin hides it.");
+        out::aside(
+            "Others on this computer can see a value on the command line; --value-from-stdin hides it.",
+        );
     }
 }
 
@@ -58,7 +60,9 @@ fn ask(item: &Item, form: &Form, stdin: bool) -> Outcome<Option<Map<String, Valu
         return form.content(&secret::from_stdin("Value", hidden)?);
     }
     if !secret::can_ask() {
-        return Err(Failure::usage("Give --value, --value-from-stdin, --decline or --cancel; nothing was sent."));
+        return Err(Failure::usage(
+            "Give --value, --value-from-stdin, --decline or --cancel; nothing was sent.",
+        ));
     }
     out::aside(&one_line(item.text("message").unwrap_or_default()));
     match form {

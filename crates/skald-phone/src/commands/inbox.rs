@@ -30,7 +30,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Inbox) -> Outcome<()>
 async fn once(session: &Session, json: bool, wait: Duration) -> Outcome<()> {
     let mut waiting = Waiting::default();
     let found = follow(session, deadline(wait), GRACE, |view, fresh| {
-        if fresh {
+        if fresh > 0 {
             return ControlFlow::Break(Ok(view.clone()));
         }
         waiting.tell(view, wait);
@@ -138,7 +138,8 @@ impl Printed {
         if terminal {
             return self.draw(view, style);
         }
-        let body = if changed { format!("{}\n{}", state(view, style), body(view, style)) } else { String::new() };
+        let body =
+            if changed { format!("{}\n{}", state(view, style), body(view, style)) } else { String::new() };
         out::text_of(&format!("{}{body}\n", notes(&fresh, style)))
     }
 
@@ -189,7 +190,11 @@ fn notes(notes: &[Note], style: Style) -> String {
     let mut out = String::new();
     for note in notes {
         let age = stretch(now_ms().saturating_sub(note.at).max(0));
-        out.push_str(&format!("{} {}\n", style.bold(&one_line(&note.title)), style.dim(&format!("({age} ago)"))));
+        out.push_str(&format!(
+            "{} {}\n",
+            style.bold(&one_line(&note.title)),
+            style.dim(&format!("({age} ago)"))
+        ));
         if !note.body.is_empty() {
             out.push_str(&indented(&note.body, "  ", str::to_owned));
         }

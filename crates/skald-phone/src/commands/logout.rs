@@ -22,7 +22,11 @@ pub async fn run(session: &Session, json: bool, args: cli::Logout) -> Outcome<()
     } else {
         done?;
     }
-    if json { out::json(&json!({"logged_out": true})) } else { out::line("Logged out; this device's keys are deleted.") }
+    if json {
+        out::json(&json!({"logged_out": true}))
+    } else {
+        out::line("Logged out; this device's keys are deleted.")
+    }
 }
 
 async fn ask(session: &Session, args: &cli::Logout) -> Outcome<()> {
@@ -43,7 +47,7 @@ async fn ask(session: &Session, args: &cli::Logout) -> Outcome<()> {
             session.pause().await;
         }
     };
-    timeout(patience, asked)
-        .await
-        .map_err(|_| Failure::refused("The process that uses this home does not answer; stop it and try again."))?
+    timeout(patience, asked).await.map_err(|_| {
+        Failure::refused("The process that uses this home does not answer; stop it and try again.")
+    })?
 }

@@ -47,7 +47,8 @@ pub async fn run(cli: Cli) -> Outcome<()> {
 /// Returns when the process is asked to stop.
 async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return std::future::pending().await;
     };
@@ -58,21 +59,22 @@ async fn stopped() {
 }
 
 /// Follows the view until `step` breaks with a result, and gives back the last view where time ran out first.
-/// `step` is told whether the view holds a live snapshot that came after the command began. A holder that goes away
+/// `step` is told how many live snapshots came since the command began; the first may have been under way by then, so
+/// another is asked for. A holder that goes away
 /// is replaced, by this process if need be. A device that is not admitted is given `grace` alone: a relay that lost its
 /// list gets it back from the host within moments, and all else takes a person.
 async fn follow<T>(
     session: &Session,
     deadline: Instant,
     grace: Duration,
-    mut step: impl FnMut(&View, bool) -> ControlFlow<Outcome<T>>,
+    mut step: impl FnMut(&View, u64) -> ControlFlow<Outcome<T>>,
 ) -> Outcome<Result<T, Option<View>>> {
     let mut last: Option<View> = None;
     let mut refused_at = None;
     loop {
         let mut conversation = session.converse().await?;
         let watching = conversation.say(&Request::Watch).await.is_ok();
-        let mut base = None;
+        let (mut base, mut asked_again) = (None, false);
         while watching {
             let until = refused_at.map_or(deadline, |at: Instant| deadline.min(at + grace));
             match timeout_at(until, conversation.answer()).await {
@@ -80,8 +82,13 @@ async fn follow<T>(
                 Ok(reply) => match reply? {
                     Some(Reply::View(view)) => {
                         let base = *base.get_or_insert(view.fresh);
-                        if let ControlFlow::Break(done) = step(&view, view.fresh > base) {
+                        let fresh = view.fresh.saturating_sub(base);
+                        if let ControlFlow::Break(done) = step(&view, fresh) {
                             return done.map(Ok);
+                        }
+                        if fresh == 1 && !asked_again {
+                            asked_again = true;
+                            let _ = conversation.say(&Request::Watch).await;
                         }
                         refused_at = match view.link {
                             Link::NotAdmitted => refused_at.or_else(|| Some(Instant::now())),

@@ -70,13 +70,17 @@ async fn code(args: &cli::Pair) -> Outcome<QrPayload> {
             let path = path.clone();
             let read = tokio::task::spawn_blocking(move || {
                 // A damaged code of ours is found as well, so that its own error is told.
-                picture::read(&path, |text| !matches!(QrPayload::parse(text), Err(skald_e2e::QrError::NotOurs)))
+                picture::read(&path, |text| {
+                    !matches!(QrPayload::parse(text), Err(skald_e2e::QrError::NotOurs))
+                })
             });
             read.await.map_err(|_| Failure::usage("The picture cannot be read."))??
         }
         (None, Some(payload)) if payload == "-" => secret::from_stdin("Pairing code", true)?.to_string(),
         (None, Some(payload)) => payload.clone(),
-        (None, None) => return Err(Failure::usage("Give --qr with a picture, or --payload with the code's text.")),
+        (None, None) => {
+            return Err(Failure::usage("Give --qr with a picture, or --payload with the code's text."));
+        }
     };
     QrPayload::parse(&text).map_err(|e| Failure::usage(explain::sentence(&e.to_string())))
 }
@@ -127,7 +131,9 @@ async fn admitted(session: &Session, json: bool, wait: Duration) -> Outcome<()> 
                 out::aside(&explain::sentence(view.error.as_deref().unwrap_or_default()));
             }
             // The snapshot answers a request that followed the hello, so the host has that too.
-            Link::Connected if fresh || view.host == HostState::Offline => return ControlFlow::Break(Ok(())),
+            Link::Connected if fresh > 0 || view.host == HostState::Offline => {
+                return ControlFlow::Break(Ok(()));
+            }
             _ => {}
         }
         ControlFlow::Continue(())

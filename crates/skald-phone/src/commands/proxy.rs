@@ -65,7 +65,9 @@ async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
                 format!("The address {address} is in use already; choose another port with --listen.")
             }
             std::io::ErrorKind::PermissionDenied => {
-                format!("The address {address} may not be used by you; choose a port above 1023 with --listen.")
+                format!(
+                    "The address {address} may not be used by you; choose a port above 1023 with --listen."
+                )
             }
             _ => format!("The address {address} cannot be listened on; choose another with --listen."),
         })
@@ -82,7 +84,9 @@ async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Semaphore>) {
     first.truncate(read);
     let opened = async {
         let turn = timeout(TURN, turns.acquire()).await.ok().and_then(Result::ok).ok_or_else(|| {
-            Failure::unreachable("Too many connections to your host are open at once; close some pages and try again.")
+            Failure::unreachable(
+                "Too many connections to your host are open at once; close some pages and try again.",
+            )
         })?;
         let pipe = timeout(OPENING, open(&session)).await;
         Ok((turn, pipe.map_err(|_| Failure::unreachable("Your host did not answer in time; try again."))??))
@@ -111,7 +115,8 @@ async fn open(session: &Session) -> Outcome<Conversation> {
 /// Answers with a page in plain words. Read what still comes for a moment: closing a connection with unread bytes
 /// would make the system throw the page away.
 async fn refuse(mut stream: TcpStream, request: &[u8], failure: &Failure) {
-    let _ = timeout(Duration::from_secs(5), stream.write_all(page(request, &failure.sentence).as_bytes())).await;
+    let _ =
+        timeout(Duration::from_secs(5), stream.write_all(page(request, &failure.sentence).as_bytes())).await;
     let _ = stream.shutdown().await;
     let mut rest = [0; 4096];
     let drain = async { while stream.read(&mut rest).await.is_ok_and(|n| n > 0) {} };

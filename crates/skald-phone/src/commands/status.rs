@@ -25,7 +25,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Status) -> Outcome<()
     };
     let found = follow(session, deadline(args.wait), args.wait, |view, fresh| {
         let settled = match view.link {
-            Link::Connected => fresh || view.host == HostState::Offline,
+            Link::Connected => fresh > 0 || view.host == HostState::Offline,
             Link::Connecting => view.error.is_some(),
             Link::NotAdmitted | Link::Stopped => true,
         };
@@ -62,13 +62,18 @@ pub async fn run(session: &Session, json: bool, args: cli::Status) -> Outcome<()
     let online = view.link == Link::Connected && view.host == HostState::Online;
     let link = match (online, view.link) {
         (true, _) => "connected, and the host is there".to_owned(),
-        (false, Link::NotAdmitted) => "the host has not admitted this device; compare the code and admit it there".into(),
+        (false, Link::NotAdmitted) => {
+            "the host has not admitted this device; compare the code and admit it there".into()
+        }
         _ => one_line(&obstacle(Some(&view))),
     };
     text.push_str(&format!("Standing:  {link}\n"));
     if let (Some(inbox), Some(at)) = (inbox, view.received_at) {
         let age = stretch(now_ms().saturating_sub(at).max(0));
-        text.push_str(&format!("Inbox:     {} waiting ({age} ago)\n", inbox.badge.max(inbox.items.len() as u64)));
+        text.push_str(&format!(
+            "Inbox:     {} waiting ({age} ago)\n",
+            inbox.badge.max(inbox.items.len() as u64)
+        ));
     }
     for answer in &view.pending {
         text.push_str(&format!("On its way: {} ({})\n", one_line(&answer.title), answer.what));

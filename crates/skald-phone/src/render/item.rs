@@ -17,7 +17,12 @@ const DEEP: &str = "    ";
 /// Renders one item with its id and what to type next.
 pub fn one(item: &Item, now: i64, style: Style) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{} {}", style.paint("1;36", &capital(item.kind.word())), style.bold(&one_line(&item.id)));
+    let _ = writeln!(
+        out,
+        "{} {}",
+        style.paint("1;36", &capital(item.kind.word())),
+        style.bold(&one_line(&item.id))
+    );
     let _ = writeln!(out, "{IN}{}", style.dim(&about(item, now)));
     match item.kind {
         Kind::Approval => approval(&mut out, item, style),
@@ -25,7 +30,8 @@ pub fn one(item: &Item, now: i64, style: Style) -> String {
         Kind::Elicitation => elicitation(&mut out, item, style),
     }
     if item.kind == Kind::Approval && item.contradicts_itself() {
-        let warning = "Careful: this is not what the host says it sent. Do not approve it; look at the host's page.";
+        let warning =
+            "Careful: this is not what the host says it sent. Do not approve it; look at the host's page.";
         let _ = writeln!(out, "{IN}{}", style.paint("1;31", warning));
     }
     let _ = writeln!(out, "{IN}{}", style.dim(&hint(item.kind, &short(&item.id))));
@@ -63,8 +69,17 @@ fn about(item: &Item, now: i64) -> String {
 }
 
 const KNOWN_APPROVAL: [&str; 11] = [
-    "request_id", "tool_name", "agent_label", "session", "summary", "created_at", "detail", "arguments", "blocks",
-    "expires_at", "digest",
+    "request_id",
+    "tool_name",
+    "agent_label",
+    "session",
+    "summary",
+    "created_at",
+    "detail",
+    "arguments",
+    "blocks",
+    "expires_at",
+    "digest",
 ];
 
 fn approval(out: &mut String, item: &Item, style: Style) {
@@ -94,9 +109,11 @@ fn approval(out: &mut String, item: &Item, style: Style) {
         Some(Value::Object(arguments)) => {
             let _ = writeln!(out, "{IN}{}", style.dim("The call's arguments:"));
             for (key, value) in arguments {
-                let repeats = value.as_str().is_some_and(|v| v.contains('\n') && shown.iter().any(|s| s == v));
+                let repeats =
+                    value.as_str().is_some_and(|v| v.contains('\n') && shown.iter().any(|s| s == v));
                 if repeats {
-                    let _ = writeln!(out, "{DEEP}{}: {}", one_line(key), style.dim("(exactly as shown above)"));
+                    let _ =
+                        writeln!(out, "{DEEP}{}: {}", one_line(key), style.dim("(exactly as shown above)"));
                 } else {
                     nested(out, key, &mask.value(value), style);
                 }
@@ -198,7 +215,11 @@ fn elicitation(out: &mut String, item: &Item, style: Style) {
             let _ = writeln!(out, "{IN}Yes or no: --value yes, or --decline.");
         }
         Form::Url(url) => {
-            let _ = writeln!(out, "{IN}Open this address, then --value yes: {}", style.paint("4", &one_line(&url)));
+            let _ = writeln!(
+                out,
+                "{IN}Open this address, then --value yes: {}",
+                style.paint("4", &one_line(&url))
+            );
         }
         Form::One(field) => {
             let secret = if field.secret { " (a secret: it is not shown as you type)" } else { "" };

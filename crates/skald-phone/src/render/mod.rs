@@ -39,7 +39,8 @@ pub fn inbox(inbox: &Snapshot, pending: &[Pending<'_>], now: i64, style: Style) 
     let missing = waiting - inbox.items.len() as u64;
     if missing > 0 {
         let text = if missing == 1 { "1 more item is".into() } else { format!("{missing} more items are") };
-        let _ = writeln!(out, "\n{text} too large to be sent here: see the host's page (`skald-phone proxy`).");
+        let _ =
+            writeln!(out, "\n{text} too large to be sent here: see the host's page (`skald-phone proxy`).");
     }
     out
 }
@@ -90,32 +91,32 @@ mod tests {
 
     fn everything() -> Value {
         json!({"badge": 5,
-            "approvals": [{
-                "request_id": "0b9f5c1e-5a5e-4a35-9c52-6d1c1f2a7b10", "tool_name": "execute_cmd",
-                "agent_label": "Claude Code", "summary": "Run a command: née ☂", "detail": "In two\nlines",
-                "created_at": NOW - 120_000, "expires_at": NOW + 545_000,
-                "arguments": {"command": "rm -rf build\necho done", "cwd": "/srv", "env": {"TOKEN": "s3cr3t-value"}, "dry": false},
-                "blocks": {"v": 1, "summary": "Run", "blocks": [
-                    {"type": "key_value", "key": "cwd", "value": "/srv", "value_type": "path"},
-                    {"type": "block", "label": "Command", "value": "rm -rf build\necho done", "value_type": "command"},
-                    {"type": "block", "label": "Change", "value": "@@ -1 +1 @@\n-old\n+new", "value_type": "diff"},
-                    {"type": "field", "label": "Token", "value": "s3cr3t-value", "value_type": "secret"},
-                    {"type": "sparkline", "points": [1, 2]}]},
-                "novel": {"x": 1}
-            }],
-            "clarifications": [{
-                "request_id": "c-1", "question": "Which branch?", "agent_label": "Skald", "created_at": NOW - 5_000,
-                "context": "There are two.", "suggested_answers": ["main", "next"]
-            }],
-            "elicitations": [
-                {"request_id": "e-1", "server_name": "db", "message": "Password?", "field_name": "password",
-                 "sensitive": true, "is_confirmation": false, "created_at": NOW - 1_000, "expires_at": NOW - 1},
-                {"request_id": "e-2", "server_name": "forms", "message": "Two things", "field_name": null,
-                 "sensitive": false, "is_confirmation": false, "created_at": NOW,
-                 "schema": {"type": "object", "required": ["user"], "properties": {
-                    "user": {"type": "string", "title": "User name"},
-                    "level": {"type": "integer", "enum": [1, 2], "description": "How much"}}}}
-            ]})
+        "approvals": [{
+            "request_id": "0b9f5c1e-5a5e-4a35-9c52-6d1c1f2a7b10", "tool_name": "execute_cmd",
+            "agent_label": "Claude Code", "summary": "Run a command: née ☂", "detail": "In two\nlines",
+            "created_at": NOW - 120_000, "expires_at": NOW + 545_000,
+            "arguments": {"command": "rm -rf build\necho done", "cwd": "/srv", "env": {"TOKEN": "s3cr3t-value"}, "dry": false},
+            "blocks": {"v": 1, "summary": "Run", "blocks": [
+                {"type": "key_value", "key": "cwd", "value": "/srv", "value_type": "path"},
+                {"type": "block", "label": "Command", "value": "rm -rf build\necho done", "value_type": "command"},
+                {"type": "block", "label": "Change", "value": "@@ -1 +1 @@\n-old\n+new", "value_type": "diff"},
+                {"type": "field", "label": "Token", "value": "s3cr3t-value", "value_type": "secret"},
+                {"type": "sparkline", "points": [1, 2]}]},
+            "novel": {"x": 1}
+        }],
+        "clarifications": [{
+            "request_id": "c-1", "question": "Which branch?", "agent_label": "Skald", "created_at": NOW - 5_000,
+            "context": "There are two.", "suggested_answers": ["main", "next"]
+        }],
+        "elicitations": [
+            {"request_id": "e-1", "server_name": "db", "message": "Password?", "field_name": "password",
+             "sensitive": true, "is_confirmation": false, "created_at": NOW - 1_000, "expires_at": NOW - 1},
+            {"request_id": "e-2", "server_name": "forms", "message": "Two things", "field_name": null,
+             "sensitive": false, "is_confirmation": false, "created_at": NOW,
+             "schema": {"type": "object", "required": ["user"], "properties": {
+                "user": {"type": "string", "title": "User name"},
+                "level": {"type": "integer", "enum": [1, 2], "description": "How much"}}}}
+        ]})
     }
 
     #[test]
@@ -141,12 +142,14 @@ mod tests {
 
     #[test]
     fn hostile_text_cannot_act_on_the_terminal() {
-        let text = show(&json!({"approvals": [{"request_id": "a\u{1b}[2J", "tool_name": "t\u{202e}", "summary": "s\r\u{1b}]0;x\u{7}",
+        let text = show(
+            &json!({"approvals": [{"request_id": "a\u{1b}[2J", "tool_name": "t\u{202e}", "summary": "s\r\u{1b}]0;x\u{7}",
             "detail": "\u{1b}[1A", "agent_label": "\u{9b}2K", "arguments": {"k\u{1b}": "v\u{8}\u{8}"},
             "blocks": {"v": 1, "blocks": [{"type": "block", "label": "\u{1b}c", "value": "\u{1b}[8m", "value_type": "code"}]}}],
             "clarifications": [{"request_id": "c", "question": "\u{1b}[31m", "suggested_answers": ["\u{7}"]}],
             "elicitations": [{"request_id": "e", "message": "\u{1b}", "server_name": "\u{1b}", "field_name": "\u{1b}",
-                "schema": {"properties": {"\u{1b}": {"title": "\u{1b}", "description": "\u{1b}"}}}}]}));
+                "schema": {"properties": {"\u{1b}": {"title": "\u{1b}", "description": "\u{1b}"}}}}]}),
+        );
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         assert!(!text.contains('\u{202e}'));
     }

@@ -107,8 +107,12 @@ impl Host {
         let state = Arc::new(Mutex::new(HostState::default()));
         let changed = watch::Sender::new(0);
         let mut status = client.status();
-        let connected = |s: &skald_relay_client::LinkStatus| s.state == skald_relay_client::LinkState::Connected;
-        tokio::time::timeout(PATIENCE, status.wait_for(connected)).await.expect("in time").expect("connected");
+        let connected =
+            |s: &skald_relay_client::LinkStatus| s.state == skald_relay_client::LinkState::Connected;
+        tokio::time::timeout(PATIENCE, status.wait_for(connected))
+            .await
+            .expect("in time")
+            .expect("connected");
         let (sender, shared, tell) = (client.clone(), state.clone(), changed.clone());
         let listening = tokio::spawn(async move {
             while let Some(received) = events.next().await {
@@ -166,10 +170,7 @@ impl Drop for Host {
 
 async fn broadcast(client: &RelayClient, update: &Value) {
     for device in client.devices().await.expect("devices") {
-        client
-            .send_latest(&device.key, "inbox", update.to_string(), Class::Stored)
-            .await
-            .expect("sent");
+        client.send_latest(&device.key, "inbox", update.to_string(), Class::Stored).await.expect("sent");
     }
 }
 
@@ -233,16 +234,22 @@ async fn pages(client: RelayClient, state: Arc<Mutex<HostState>>) {
                 let path = head.split(' ').nth(1).expect("path").to_owned();
                 let answer = match path.as_str() {
                     "/echo" => body,
-                    "/api/v1/session" => json!({"principal": {"kind": "device", "name": "terminal"}}).to_string().into(),
+                    "/api/v1/session" => {
+                        json!({"principal": {"kind": "device", "name": "terminal"}}).to_string().into()
+                    }
                     path if path.starts_with("/api/v1/inbox/requests/") => {
                         let by = state.lock().unwrap_or_else(PoisonError::into_inner).resolved_by.clone();
                         let by = by.unwrap_or_else(|| "device:terminal".into());
-                        json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "rejected"}}).to_string().into()
+                        json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "rejected"}})
+                            .to_string()
+                            .into()
                     }
                     path => format!("<h1>Skald</h1>{path}").into_bytes(),
                 };
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", answer.len());
-                if writer.write_all(head.as_bytes()).await.is_err() || writer.write_all(&answer).await.is_err() {
+                if writer.write_all(head.as_bytes()).await.is_err()
+                    || writer.write_all(&answer).await.is_err()
+                {
                     return;
                 }
                 if writer.flush().await.is_err() {
@@ -306,7 +313,8 @@ impl Phone {
     /// Pairs and is admitted.
     pub async fn pair(&self, host: &Host) {
         let window = host.client.open_pairing(Duration::from_secs(300)).await.expect("window");
-        let mut pairing = self.start(&["--json", "pair", "--payload", &window.qr.to_json(), "--name", "terminal"]);
+        let mut pairing =
+            self.start(&["--json", "pair", "--payload", &window.qr.to_json(), "--name", "terminal"]);
         let shown = pairing.json().await;
         let (key, code) = host.until("the device pairs", |s| s.paired.last().cloned()).await;
         assert_eq!(shown["verification_code"].as_str().expect("code"), code.replace(' ', ""));
