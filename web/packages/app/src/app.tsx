@@ -112,7 +112,12 @@ function Shell(props: { session: Session }) {
       </header>
       <main id="main" tabIndex={-1}>
         <LinkBanner />
-        {principal.kind === "device" && <p class="as-device">{t.app.asDevice(principal.name ?? "")}</p>}
+        {principal.kind === "device" && (
+          <p class="as-device">
+            {t.app.asDevice(principal.name ?? "")}
+            {here.page !== "inbox" && here.page !== "history" && ` ${t.app.asDeviceMore}`}
+          </p>
+        )}
         <Page route={here} />
       </main>
     </div>

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { loader } from "./load.mjs";
 
-let vite, s, prompt;
+let vite, s, prompt, errs;
 before(async () => {
   vite = await loader();
   s = await vite.load("forms/schema.ts");
+  errs = await vite.load("forms/errors.ts");
   prompt = await vite.load("inbox/prompt.ts");
 });
 after(() => vite.close());
@@ -84,6 +85,13 @@ test("dates and moments are checked and moments become instants", () => {
   const { content } = s.readValues(fields, { day: "2026-12-01", at: "2026-12-01T09:30" });
   assert.equal(content.day, "2026-12-01");
   assert.equal(content.at, new Date("2026-12-01T09:30").toISOString());
+});
+
+test("errors reach the fields they speak of, also when they come in one text", () => {
+  const one = { field: "config", message: "relay_url: Write it as wss://relay.example: with a path. relay_ca: There is no such file." };
+  assert.deepEqual(errs.spread([one], ["relay_url", "relay_ca"]), { fields: { relay_url: "Write it as wss://relay.example: with a path.", relay_ca: "There is no such file." }, rest: [] });
+  assert.deepEqual(errs.spread([{ field: "config.port", message: "Too low." }, { field: "", message: "The disk is full." }], ["port"]), { fields: { port: "Too low." }, rest: ["The disk is full."] });
+  assert.deepEqual(errs.spread([{ field: "x", message: "No." }], []), { fields: {}, rest: ["No."] });
 });
 
 test("a schema of any shape never throws", () => {

@@ -135,8 +135,8 @@ export function FieldInput(props: Props) {
         ))}
       </select>
     );
-  } else if (f.kind === "lines" || f.kind === "json" || (f.kind === "text" && !f.masked && f.format === "" && (f.maxLength ?? 0) > 300)) {
-    control = <textarea {...common} rows={4} class={f.kind === "json" ? "mono-input" : undefined} value={text} spellcheck={f.kind === "text"} onInput={(e) => onInput(e.currentTarget.value)} />;
+  } else if (f.kind === "lines" || f.kind === "json") {
+    control = <textarea {...common} rows={4} class={f.kind === "json" ? "mono-input" : undefined} value={text} spellcheck={false} onInput={(e) => onInput(e.currentTarget.value)} />;
   } else if (f.masked) {
     control = (
       <div class="with-button">

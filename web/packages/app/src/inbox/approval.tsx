@@ -79,12 +79,12 @@ export function ApprovalActions(props: { item: Approval }) {
               {t.inbox.reject}
             </button>
           </div>
-          <div class="actions more" role="group" aria-label={t.inbox.approveHelp}>
-            <button type="button" class="button quiet small" disabled={busy} aria-describedby={of} onClick={(e) => void send({ decision: "approved", bypass_secs: QUARTER_HOUR }, e)}>
+          <div class="actions more" role="group" aria-label={t.inbox.moreWays}>
+            <button type="button" class="button quiet small" title={t.inbox.approveHelp} disabled={busy} aria-describedby={of} onClick={(e) => void send({ decision: "approved", bypass_secs: QUARTER_HOUR }, e)}>
               {t.inbox.approve15}
             </button>
             {item.session && (
-              <button type="button" class="button quiet small" disabled={busy} aria-describedby={of} onClick={(e) => void send({ decision: "approved", bypass_secs: 0 }, e)}>
+              <button type="button" class="button quiet small" title={t.inbox.approveHelp} disabled={busy} aria-describedby={of} onClick={(e) => void send({ decision: "approved", bypass_secs: 0 }, e)}>
                 {t.inbox.approveSession}
               </button>
             )}

@@ -1,5 +1,6 @@
 // A server asks for input: fill in, decline, or leave it. The three are different answers.
 import { useMemo, useRef, useState } from "preact/hooks";
+import { spread } from "../forms/errors";
 import { FieldInput } from "../forms/fields";
 import { initialValues, readValues, type Errors, type Value, type Values } from "../forms/schema";
 import { Check } from "../icons";
@@ -55,7 +56,7 @@ export function ElicitationActions(props: { item: Elicitation }) {
     await send({ action: "accept", content: read.content });
   };
 
-  const shown: Errors = { ...Object.fromEntries(refused.map((e) => [e.field.replace(/^content\./, ""), e.message])), ...errors };
+  const shown: Errors = { ...spread(refused, fields.map((f) => f.name)).fields, ...errors };
 
   return (
     <form
@@ -68,15 +69,15 @@ export function ElicitationActions(props: { item: Elicitation }) {
         void accept();
       }}
     >
+      {fields.map((f) => (
+        <FieldInput key={f.name} field={f} value={values[f.name] ?? ""} error={shown[f.name]} disabled={busy} onInput={(v) => set(f.name, v)} />
+      ))}
+      {fields.length > 0 && <p class="hint">{item.sensitive ? t.inbox.secretHelp : t.inbox.notForSecrets(item.server_name)}</p>}
       {error && (
         <Notice tone="bad" alert>
           <p>{error}</p>
         </Notice>
       )}
-      {fields.map((f) => (
-        <FieldInput key={f.name} field={f} value={values[f.name] ?? ""} error={shown[f.name]} disabled={busy} onInput={(v) => set(f.name, v)} />
-      ))}
-      {fields.length > 0 && <p class="hint">{item.sensitive ? t.inbox.secretHelp : t.inbox.notForSecrets(item.server_name)}</p>}
       <div class="actions main">
         {item.is_confirmation || item.mode === "url" ? (
           <button type="button" class="button primary" disabled={busy || (item.mode === "url" && !url?.web)} aria-describedby={of} onClick={(e) => void accept(e)}>

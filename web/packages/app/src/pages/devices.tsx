@@ -32,7 +32,6 @@ export function DevicesPage() {
       </PageHead>
       {connector.error !== undefined && !connector.plugin && <LoadError text={sentence(connector.error)} onRetry={() => void connector.reload()} />}
       <Trouble connector={connector} admin={admin} />
-      {!admin && <p class="hint">{t.devices.deviceNote}</p>}
       {pairing && canPair && (
         <PairingPanel
           onClose={() => setPairing(false)}

@@ -1,6 +1,7 @@
 // One plugin: its state, its switch, and its settings drawn from its schema.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError, call, paths, sentence } from "../api";
+import { spread } from "../forms/errors";
 import { FieldInput } from "../forms/fields";
 import { fieldsOf, initialValues, readValues, type Errors, type Value, type Values } from "../forms/schema";
 import { useResource } from "../resource";
@@ -88,11 +89,6 @@ function ConnectorFacts() {
   );
 }
 
-/** Server-side names of fields: `config.relay_url`, `/relay_url` and `relay_url` are the same. */
-export function fieldName(raw: string): string {
-  return raw.replace(/^\/+/, "").replace(/^config[./]/, "");
-}
-
 function ConfigForm(props: { plugin: Plugin; admin: boolean; reload: () => Promise<void> }) {
   const { plugin: p, admin } = props;
   const schemaKey = JSON.stringify(p.schema);
@@ -143,10 +139,9 @@ function ConfigForm(props: { plugin: Plugin; admin: boolean; reload: () => Promi
       await props.reload();
     } catch (e) {
       if (e instanceof ApiError && e.fields.length > 0) {
-        const named = e.fields.map((x) => ({ field: fieldName(x.field), message: x.message }));
-        setErrors(Object.fromEntries(named.filter((x) => known.has(x.field)).map((x) => [x.field, x.message])));
-        const others = named.filter((x) => !known.has(x.field)).map((x) => (x.field ? `${x.field}: ${x.message}` : x.message));
-        setGeneral([t.plugins.fix, ...others].join(" "));
+        const told = spread(e.fields, [...known]);
+        setErrors(told.fields);
+        setGeneral([...(Object.keys(told.fields).length > 0 ? [t.plugins.fix] : []), ...told.rest].join(" "));
         toFirstError();
       } else setGeneral(sentence(e));
     }
@@ -163,11 +158,6 @@ function ConfigForm(props: { plugin: Plugin; admin: boolean; reload: () => Promi
         void save();
       }}
     >
-      {general && (
-        <Notice tone="bad" alert>
-          <p>{general}</p>
-        </Notice>
-      )}
       {dirty && configKey !== base && (
         <Notice tone="warn">
           <p>{t.plugins.changedElsewhere}</p>
@@ -176,6 +166,11 @@ function ConfigForm(props: { plugin: Plugin; admin: boolean; reload: () => Promi
       {fields.map((f) => (
         <FieldInput key={f.name} field={f} value={values[f.name] ?? ""} error={errors[f.name]} disabled={busy || !admin} onInput={(v) => set(f.name, v)} />
       ))}
+      {general && (
+        <Notice tone="bad" alert>
+          <p>{general}</p>
+        </Notice>
+      )}
       {admin && (
         <div class="actions">
           <button type="submit" class="button primary" disabled={busy}>
