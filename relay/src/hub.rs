@@ -47,12 +47,6 @@ impl Hub {
         lock(&self.namespaces).get(id).cloned()
     }
 
-    /// Namespaces that hold a connection now.
-    pub(crate) fn alive(&self) -> Vec<NamespaceId> {
-        let namespaces: Vec<_> = lock(&self.namespaces).values().cloned().collect();
-        namespaces.iter().filter(|ns| ns.is_alive()).map(|ns| *ns.id()).collect()
-    }
-
     /// Ends every connection.
     pub(crate) fn evict_all(&self, why: outbox::Eviction) {
         let namespaces: Vec<_> = lock(&self.namespaces).values().cloned().collect();

@@ -8,3 +8,7 @@ pub(crate) mod delivery;
 pub(crate) mod driver;
 pub(crate) mod machine;
 mod online;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,8 @@ pub(crate) struct NamespaceRecord {
     pub(crate) agent: PublicKey,
     pub(crate) authorized: Vec<PublicKey>,
     pub(crate) pending: Vec<ClientPaired>,
+    /// The last position that was given when this was read.
+    pub(crate) announced: Position,
 }
 
 /// A message to be queued for `to`.

@@ -28,6 +28,9 @@ struct State {
     authorized: HashSet<PublicKey>,
     pending: BTreeMap<PublicKey, ClientPaired>,
     online: HashMap<PublicKey, Member>,
+    /// The last position that was offered in this namespace. What a member enters after was offered without it and
+    /// must be read from the database; everything later reaches its outbox.
+    announced: Position,
     opens: TokenBucket,
     used: Instant,
     touched: Option<Instant>,
@@ -83,6 +86,8 @@ pub(crate) struct Attached {
     pub(crate) attachment: Attachment,
     /// Devices that wait for the agent's decision; for others than the agent there are none.
     pub(crate) pending: Vec<ClientPaired>,
+    /// Up to here messages were offered before it entered.
+    pub(crate) announced: Position,
 }
 
 impl Drop for Attachment {
@@ -97,6 +102,7 @@ impl Namespace {
             authorized: record.authorized.iter().copied().collect(),
             pending: record.pending.iter().map(|client| (client.key, *client)).collect(),
             online: HashMap::new(),
+            announced: record.announced,
             opens: TokenBucket::new(connections_per_minute, now),
             used: now,
             touched: None,
@@ -117,10 +123,6 @@ impl Namespace {
     /// The agent, or a client on its list.
     pub(crate) fn is_member(&self, key: &PublicKey) -> bool {
         *key == self.agent || lock(&self.state).authorized.contains(key)
-    }
-
-    pub(crate) fn is_alive(&self) -> bool {
-        !lock(&self.state).online.is_empty()
     }
 
     pub(super) fn is_forgettable(&self, now: Instant, linger: Duration) -> bool {
@@ -183,7 +185,7 @@ impl Namespace {
         state.tell_others(&key, true);
         let pending = if is_agent { state.pending.values().copied().collect() } else { Vec::new() };
         let attachment = Attachment { namespace: Arc::clone(self), key, number };
-        Ok(Attached { attachment, pending })
+        Ok(Attached { attachment, pending, announced: state.announced })
     }
 
     fn detach(&self, key: &PublicKey, number: u64) {
@@ -213,7 +215,11 @@ impl Namespace {
 
     /// Offers a durable message to its recipient. False: a push should wake it.
     pub(super) fn offer(&self, position: Position, envelope: &Envelope) -> bool {
-        let outbox = lock(&self.state).online.get(&envelope.to).map(|member| Arc::clone(&member.outbox));
+        let outbox = {
+            let mut state = lock(&self.state);
+            state.announced = position;
+            state.online.get(&envelope.to).map(|member| Arc::clone(&member.outbox))
+        };
         let Some(outbox) = outbox else { return false };
         outbox.push_stored(position, || ws::binary(&FromRelay::Message(envelope.delivered()).encode()));
         !outbox.is_suspect()

@@ -50,8 +50,8 @@ pub(crate) enum Item {
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) items: Vec<Item>,
-    /// The outbox is now empty, and stored messages were left in the database meanwhile.
-    pub(crate) behind: bool,
+    /// The outbox is now empty, and stored messages up to this one were left in the database meanwhile.
+    pub(crate) behind: Option<Position>,
 }
 
 /// The mailbox of one connection.
@@ -66,7 +66,8 @@ pub(crate) struct Outbox {
 struct Inner {
     items: VecDeque<Item>,
     bytes: usize,
-    behind: bool,
+    /// The last stored message that was left in the database, while there is one.
+    behind: Option<Position>,
     evicted: Option<Eviction>,
 }
 
@@ -78,12 +79,16 @@ impl Outbox {
     /// Takes a durable message, or leaves it in the database.
     pub(crate) fn push_stored(&self, position: Position, frame: impl FnOnce() -> Bytes) {
         let mut inner = lock(&self.inner);
-        if inner.behind || inner.evicted.is_some() {
+        if inner.evicted.is_some() {
+            return;
+        }
+        if let Some(last) = &mut inner.behind {
+            *last = position;
             return;
         }
         let frame = frame();
         if inner.bytes + frame.len() > self.bound {
-            inner.behind = true;
+            inner.behind = Some(position);
         } else {
             inner.push(Item::Stored(position, frame));
         }
@@ -94,7 +99,7 @@ impl Outbox {
     /// Takes a live message, unless there is no room or it would overtake a stored one.
     pub(crate) fn push_live(&self, frame: impl FnOnce() -> Bytes) -> bool {
         let mut inner = lock(&self.inner);
-        if inner.behind || inner.evicted.is_some() {
+        if inner.behind.is_some() || inner.evicted.is_some() {
             return false;
         }
         let frame = frame();
@@ -142,7 +147,7 @@ impl Outbox {
         }
         inner.bytes -= bytes;
         if inner.items.is_empty() {
-            taken.behind = std::mem::take(&mut inner.behind);
+            taken.behind = inner.behind.take();
             if inner.items.capacity() > 16 {
                 inner.items = VecDeque::new();
             }
@@ -201,12 +206,13 @@ mod tests {
         let outbox = Outbox::new(100);
         outbox.push_stored(1, || frame(60));
         outbox.push_stored(2, || frame(60));
+        outbox.push_stored(3, || frame(1));
         assert!(!outbox.push_live(|| frame(1)), "a live message would overtake message 2");
         let taken = outbox.take(1000);
         assert_eq!(positions(&taken), [Some(1)]);
-        assert!(taken.behind);
+        assert_eq!(taken.behind, Some(3), "2 and 3 are to be read");
         assert!(outbox.push_live(|| frame(1)));
-        assert!(!outbox.take(1000).behind);
+        assert_eq!(outbox.take(1000).behind, None);
     }
 
     #[test]

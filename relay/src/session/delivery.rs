@@ -5,7 +5,8 @@
 //! (relay-server "Delivery" 3). Positions only rise, so a later Pong proves earlier batches too.
 //!
 //! While the queue is being read the outbox is not touched. What comes meanwhile waits there, so nothing newer, live
-//! messages included, can pass what is older (relay-server "Delivery" 2).
+//! messages included, can pass what is older (relay-server "Delivery" 2). And only that part of the queue is read which
+//! was offered before the outbox took over, so that the queue cannot pass what lies in the outbox either.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ pub(crate) enum Step {
     Write(Bytes),
     /// Send a Ping that bears this position.
     Probe(Position),
-    /// Read what waits after this position.
-    Read(Position),
+    /// Read what waits after the first position, through the second.
+    Read(Position, Position),
     /// Delete everything up to this position.
     Confirm(Position),
     /// The peer confirms nothing (or again does): it counts as absent for push (or no more).
@@ -46,24 +47,24 @@ pub(crate) struct Delivery {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Mode {
-    /// A batch from the database is awaited.
-    Reading,
+    /// A batch from the database is awaited, of what waits through this position.
+    Reading { through: Position },
     /// The queue is empty as far as this connection knows; the outbox flows.
     Flowing,
 }
 
 impl Delivery {
-    /// Begins with whatever waits from before.
-    pub(crate) fn begin(patience: Duration) -> (Self, Step) {
+    /// Begins with whatever waits from before, which is what was offered through this position.
+    pub(crate) fn begin(through: Position, patience: Duration) -> (Self, Step) {
         let delivery = Self {
-            mode: Mode::Reading,
+            mode: Mode::Reading { through },
             sent: 0,
             proved: 0,
             probes: VecDeque::new(),
             patience,
             suspect: false,
         };
-        (delivery, Step::Read(0))
+        (delivery, Step::Read(0, through))
     }
 
     /// Whether the outbox may be taken from.
@@ -79,10 +80,9 @@ impl Delivery {
             self.write_stored(position, frame, &mut steps);
         }
         self.probe_if_advanced(now, before, &mut steps);
-        if more {
-            steps.push(Step::Read(self.sent));
-        } else {
-            self.mode = Mode::Flowing;
+        match self.mode {
+            Mode::Reading { through } if more => steps.push(Step::Read(self.sent, through)),
+            Mode::Reading { .. } | Mode::Flowing => self.mode = Mode::Flowing,
         }
         steps
     }
@@ -98,9 +98,9 @@ impl Delivery {
             }
         }
         self.probe_if_advanced(now, before, &mut steps);
-        if taken.behind {
-            self.mode = Mode::Reading;
-            steps.push(Step::Read(self.sent));
+        if let Some(through) = taken.behind {
+            self.mode = Mode::Reading { through };
+            steps.push(Step::Read(self.sent, through));
         }
         steps
     }
@@ -172,23 +172,23 @@ mod tests {
     }
 
     fn flowing(now: Instant) -> Delivery {
-        let (mut delivery, _) = Delivery::begin(PATIENCE);
+        let (mut delivery, _) = Delivery::begin(9, PATIENCE);
         assert!(delivery.batch(now, Vec::new(), false).is_empty());
         delivery
     }
 
     fn taken(items: Vec<Item>) -> Taken {
-        Taken { items, behind: false }
+        Taken { items, behind: None }
     }
 
     #[test]
     fn fault_03_the_outbox_waits_until_the_queue_is_read() {
         let now = Instant::now();
-        let (mut delivery, first) = Delivery::begin(PATIENCE);
-        assert_eq!(first, Step::Read(0));
+        let (mut delivery, first) = Delivery::begin(9, PATIENCE);
+        assert_eq!(first, Step::Read(0, 9));
         assert!(!delivery.is_flowing());
         let steps = delivery.batch(now, vec![(1, frame("a")), (2, frame("b"))], true);
-        assert_eq!(steps, [Step::Write(frame("a")), Step::Write(frame("b")), Step::Probe(2), Step::Read(2)]);
+        assert_eq!(steps, [Step::Write(frame("a")), Step::Write(frame("b")), Step::Probe(2), Step::Read(2, 9)]);
         assert!(!delivery.is_flowing());
         delivery.batch(now, vec![(3, frame("c"))], false);
         assert!(delivery.is_flowing());
@@ -238,8 +238,8 @@ mod tests {
     fn what_was_left_in_the_database_is_read_when_the_outbox_is_empty() {
         let now = Instant::now();
         let mut delivery = flowing(now);
-        let steps = delivery.taken(now, Taken { items: vec![Item::Stored(4, frame("d"))], behind: true });
-        assert_eq!(steps.last(), Some(&Step::Read(4)));
+        let steps = delivery.taken(now, Taken { items: vec![Item::Stored(4, frame("d"))], behind: Some(6) });
+        assert_eq!(steps.last(), Some(&Step::Read(4, 6)));
         assert!(!delivery.is_flowing());
     }
 

@@ -1,5 +1,6 @@
 //! The task that owns a control socket and does what its machine says.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ pub(crate) async fn run(
         place: Some(place),
         member: None,
         work: FuturesUnordered::new(),
-        read_after: None,
+        read: None,
         confirm: None,
         confirming: false,
         end: None,
@@ -74,7 +75,7 @@ struct Driver {
     /// What is being asked elsewhere: at most a request, a read and a confirmation.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// A read that waits until the socket has room.
-    read_after: Option<Position>,
+    read: Option<RangeInclusive<Position>>,
     /// The latest position to confirm that is not with the store yet.
     confirm: Option<Position>,
     confirming: bool,
@@ -122,7 +123,7 @@ impl Driver {
                 self.start_read();
                 if self.session.is_flowing() {
                     let taken = self.outbox.take(MARK);
-                    if !taken.items.is_empty() || taken.behind {
+                    if !taken.items.is_empty() || taken.behind.is_some() {
                         self.event(Event::Taken(taken));
                         continue;
                     }
@@ -251,7 +252,7 @@ impl Driver {
                     let present = member.namespace.present();
                     self.send(&FromRelay::PresenceList(present));
                 }
-                Effect::Read(after) => self.read_after = Some(after),
+                Effect::Read(after, through) => self.read = Some(after + 1..=through),
                 Effect::Confirm(through) => {
                     self.confirm = Some(through);
                     self.start_confirm();
@@ -300,10 +301,10 @@ impl Driver {
     }
 
     fn start_read(&mut self) {
-        let (Some(member), Some(after)) = (&self.member, self.read_after.take()) else { return };
+        let (Some(member), Some(range)) = (&self.member, self.read.take()) else { return };
         let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
         self.work.push(Box::pin(async move {
-            Done::Event(match store.waiting(&namespace, &key, after).await {
+            Done::Event(match store.waiting(&namespace, &key, range).await {
                 Ok(waiting) => Event::Batch(waiting.messages, waiting.more),
                 Err(error) => {
                     tracing::error!(%error, "a queue cannot be read");
@@ -393,7 +394,7 @@ async fn admit(
     };
     namespace.count_open(now()).map_err(Refused::Denied)?;
     let attached = namespace.attach(key, Member::new(outbox)).map_err(Refused::Denied)?;
-    let welcome = Welcome { namespace: *namespace.id(), pending: attached.pending };
+    let welcome = Welcome { namespace: *namespace.id(), pending: attached.pending, announced: attached.announced };
     Ok((Membership { namespace, key, _attachment: attached.attachment }, welcome))
 }
 

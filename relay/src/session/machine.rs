@@ -95,6 +95,8 @@ pub(crate) enum Event {
 pub(crate) struct Welcome {
     pub(crate) namespace: NamespaceId,
     pub(crate) pending: Vec<ClientPaired>,
+    /// Up to here messages were offered before it was let in.
+    pub(crate) announced: Position,
 }
 
 /// Why a peer that proved its key is still not let in.
@@ -148,8 +150,8 @@ pub(crate) enum Effect {
     Route(Message),
     /// Send the list of who is connected.
     ListPresence,
-    /// Read what waits after this position.
-    Read(Position),
+    /// Read what waits after the first position, through the second.
+    Read(Position, Position),
     /// Delete what waits up to this position.
     Confirm(Position),
     /// The peer counts as absent for push, or no more.
@@ -343,7 +345,7 @@ impl Session {
     fn admitted(&mut self, now: Instant, welcome: Welcome) -> Vec<Effect> {
         let Phase::Admitting { role } = &self.phase else { return Vec::new() };
         let is_agent = matches!(role, Role::Agent(_));
-        let (online, first) = Online::new(now, is_agent, &self.rules);
+        let (online, first) = Online::new(now, is_agent, welcome.announced, &self.rules);
         self.phase = Phase::Online(Box::new(online));
         self.heard(now);
         let ok = AuthOk { namespace: welcome.namespace, info: self.rules.info.clone() };
@@ -400,7 +402,7 @@ impl From<Step> for Effect {
         match step {
             Step::Write(frame) => Self::Write(frame),
             Step::Probe(position) => Self::Ping(position),
-            Step::Read(after) => Self::Read(after),
+            Step::Read(after, through) => Self::Read(after, through),
             Step::Confirm(through) => Self::Confirm(through),
             Step::Suspect(suspect) => Self::Suspect(suspect),
         }

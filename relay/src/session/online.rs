@@ -9,7 +9,7 @@ use skald_relay_common::frame::{FromPeer, FromRelay, Message, Refusal};
 use super::delivery::{Delivery, Step};
 use super::machine::{Answer, Effect, Event, NO_RECIPIENT, Request, Rules};
 use crate::bucket::TokenBucket;
-use crate::store::Queued;
+use crate::store::{Position, Queued};
 use crate::ws::CloseCode;
 
 /// A connected agent or client.
@@ -28,8 +28,8 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    pub(super) fn new(now: Instant, is_agent: bool, rules: &Rules) -> (Self, Step) {
-        let (delivery, first) = Delivery::begin(rules.pong_timeout);
+    pub(super) fn new(now: Instant, is_agent: bool, announced: Position, rules: &Rules) -> (Self, Step) {
+        let (delivery, first) = Delivery::begin(announced, rules.pong_timeout);
         let bucket = || TokenBucket::new(rules.messages_per_minute, now);
         let online = Self {
             is_agent,

@@ -1,5 +1,6 @@
 //! The store as the rest of the relay calls it. Every write goes through the one writer.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,14 +172,14 @@ impl Store {
         self.ask(|reply| Operation::Sweep { reply }).await
     }
 
-    /// What waits for this recipient after a position, oldest first, in a batch of bounded size.
+    /// What waits for this recipient at these positions, oldest first, in a batch of bounded size.
     pub(crate) async fn waiting(
         &self,
         namespace: &NamespaceId,
         recipient: &PublicKey,
-        after: Position,
+        range: RangeInclusive<Position>,
     ) -> Result<Waiting, StoreError> {
-        reader::waiting(&self.readers, namespace, recipient, after).await
+        reader::waiting(&self.readers, namespace, recipient, range).await
     }
 
     /// The newest waiting message of a device with a push token.

@@ -19,6 +19,7 @@ pub(super) async fn last_position(db: &mut SqliteConnection) -> Result<Position,
 pub(super) async fn namespace(
     db: &mut SqliteConnection,
     id: &NamespaceId,
+    announced: Position,
 ) -> Result<Option<NamespaceRecord>> {
     let agent: Option<Vec<u8>> = sqlx::query_scalar("SELECT agent_key FROM namespaces WHERE id = ?")
         .bind(&id.as_bytes()[..])
@@ -30,7 +31,7 @@ pub(super) async fn namespace(
         .bind(&id.as_bytes()[..])
         .fetch_all(db)
         .await?;
-    let mut record = NamespaceRecord { id: *id, agent, authorized: Vec::new(), pending: Vec::new() };
+    let mut record = NamespaceRecord { id: *id, agent, authorized: Vec::new(), pending: Vec::new(), announced };
     for row in rows {
         let key =
             PublicKey::try_from(row.try_get::<&[u8], _>("key")?).map_err(|_| StoreError::Corrupt("key"))?;

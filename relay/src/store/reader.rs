@@ -1,5 +1,7 @@
 //! Reads, which run beside the writer and see every commit that came before them.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use skald_relay_common::frame::{FromRelay, Message, Platform};
@@ -25,15 +27,16 @@ pub(super) async fn waiting(
     pool: &SqlitePool,
     namespace: &NamespaceId,
     recipient: &PublicKey,
-    after: Position,
+    range: RangeInclusive<Position>,
 ) -> Result<Waiting, StoreError> {
     let mut rows = sqlx::query(
-        "SELECT id, sender, nonce, ciphertext FROM queue WHERE namespace = ? AND recipient = ? AND id > ? \
+        "SELECT id, sender, nonce, ciphertext FROM queue WHERE namespace = ? AND recipient = ? AND id BETWEEN ? AND ? \
          ORDER BY id LIMIT ?",
     )
     .bind(&namespace.as_bytes()[..])
     .bind(&recipient.as_bytes()[..])
-    .bind(after as i64)
+    .bind(*range.start() as i64)
+    .bind(*range.end() as i64)
     .bind(BATCH_MESSAGES as i64)
     .fetch(pool);
     let (mut messages, mut bytes) = (Vec::new(), 0);

@@ -205,7 +205,7 @@ impl Writer {
     ) -> Result<Answer, StoreError> {
         match operation {
             Operation::Open { id, .. } => {
-                let record = queries::namespace(db, id).await?;
+                let record = queries::namespace(db, id, self.next - 1).await?;
                 let found = record.is_some();
                 if let Some(record) = record {
                     work.told.push(Box::new(move |after| after.opened(&record)));
@@ -214,7 +214,7 @@ impl Writer {
             }
             Operation::OpenForAgent { id, agent, .. } => {
                 queries::ensure_namespace(db, id, agent, now).await?;
-                let record = queries::namespace(db, id).await?.ok_or(StoreError::Corrupt("namespace"))?;
+                let record = queries::namespace(db, id, self.next - 1).await?.ok_or(StoreError::Corrupt("namespace"))?;
                 work.told.push(Box::new(move |after| after.opened(&record)));
             }
             Operation::Touch { id, .. } => queries::touch(db, id, now).await?,
@@ -251,7 +251,9 @@ impl Writer {
                 // What the batch holds for a device that is about to lose access goes with the rest of its queue.
                 work.write_messages(db, now).await?;
                 let revoked = queries::authorize(db, namespace, &list, now).await?;
-                revoked.iter().for_each(|key| drop(self.depths.remove(&(*namespace, *key))));
+                for key in &revoked {
+                    self.depths.remove(&(*namespace, *key));
+                }
                 let (namespace, count) = (*namespace, u32::try_from(list.len()).unwrap_or(u32::MAX));
                 work.told.push(Box::new(move |after| after.authorized(&namespace, &list, &revoked)));
                 return Ok(Answer::Authorized(count));

@@ -1,6 +1,7 @@
 //! Frame headers (RFC 6455 §5.2).
 
 /// The longest header that a client sends.
+#[cfg(test)]
 pub(crate) const MAX_CLIENT: usize = 14;
 /// The longest header that a server sends.
 pub(crate) const MAX_SERVER: usize = 10;
