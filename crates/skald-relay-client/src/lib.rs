@@ -43,6 +43,8 @@ mod outbox;
 mod pipe;
 mod receive;
 mod seed;
+#[cfg(test)]
+mod simulation;
 mod status;
 mod store;
 mod util;

@@ -17,15 +17,6 @@ pub(crate) struct NewRow<'a> {
     pub(crate) kept: bool,
 }
 
-/// A message sealed for the wire.
-#[derive(Debug)]
-pub(crate) struct SealedRow {
-    pub(crate) seq: i64,
-    pub(crate) peer: PublicKey,
-    pub(crate) nonce: Vec<u8>,
-    pub(crate) ciphertext: Vec<u8>,
-}
-
 /// The context that binds a body at rest to its row's recipient.
 pub(crate) fn context(peer: &PublicKey) -> Vec<u8> {
     [b"outbound".as_slice(), peer.as_bytes()].concat()
@@ -70,21 +61,23 @@ impl Store {
         Ok(Some(done.last_insert_rowid()))
     }
 
-    /// The one message that was sealed and is not known to have been handed on.
-    pub(crate) async fn under_way(&self) -> Result<Option<SealedRow>, StoreError> {
-        let row = sqlx::query(
-            "SELECT seq, peer, nonce, ciphertext FROM outbound
-             WHERE handed_at IS NULL AND nonce IS NOT NULL ORDER BY seq LIMIT 1",
+    /// Messages that were sealed and are not known to have been handed on; at most one a peer.
+    pub(crate) async fn sealed(&self) -> Result<Vec<(i64, PublicKey)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT seq, peer FROM outbound WHERE nonce IS NOT NULL AND handed_at IS NULL ORDER BY seq",
         )
-        .fetch_optional(&self.pool)
+        .fetch_all(&self.pool)
         .await?;
-        let Some(row) = row else { return Ok(None) };
-        Ok(Some(SealedRow {
-            seq: row.try_get("seq")?,
-            peer: key(&row, "peer")?,
-            nonce: row.try_get("nonce")?,
-            ciphertext: row.try_get("ciphertext")?,
-        }))
+        rows.iter().map(|r| Ok((r.try_get("seq")?, key(r, "peer")?))).collect()
+    }
+
+    /// One of them, as it was sealed: nonce and ciphertext.
+    pub(crate) async fn envelope(&self, seq: i64) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let row = sqlx::query("SELECT nonce, ciphertext FROM outbound WHERE seq = ? AND nonce IS NOT NULL")
+            .bind(seq)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.map(|r| Ok::<_, sqlx::Error>((r.try_get(0)?, r.try_get(1)?))).transpose()?)
     }
 
     /// The oldest message that waits for each authorised peer.
@@ -134,6 +127,7 @@ impl Store {
         .bind(seq)
         .execute(&mut *tx)
         .await?;
+        drop_superseded(&mut tx, seq).await?;
         Ok(tx.commit().await?)
     }
 
@@ -144,13 +138,7 @@ impl Store {
             .bind(seq)
             .execute(&mut *tx)
             .await?;
-        sqlx::query(
-            "DELETE FROM outbound WHERE seq = ? AND slot IS NOT NULL AND EXISTS (
-                 SELECT 1 FROM outbound n WHERE n.peer = outbound.peer AND n.slot = outbound.slot AND n.seq > outbound.seq)",
-        )
-        .bind(seq)
-        .execute(&mut *tx)
-        .await?;
+        drop_superseded(&mut tx, seq).await?;
         Ok(tx.commit().await?)
     }
 
@@ -194,4 +182,16 @@ impl Store {
         .await?;
         Ok(())
     }
+}
+
+/// What stayed only because it was under way goes where a newer one of its slot waits.
+async fn drop_superseded(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "DELETE FROM outbound WHERE seq = ? AND slot IS NOT NULL AND EXISTS (
+             SELECT 1 FROM outbound n WHERE n.peer = outbound.peer AND n.slot = outbound.slot AND n.seq > outbound.seq)",
+    )
+    .bind(seq)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }

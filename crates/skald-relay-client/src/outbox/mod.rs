@@ -2,15 +2,18 @@
 //!
 //! One message is under way at a time, whoever it is for. Until the relay proves that it read it, or refuses it, no
 //! other message is sealed; a refusal is therefore never taken for another message's, and after a lost connection the
-//! very same bytes can go again before anything newer, so that the receiver takes them once.
+//! very same bytes can go again before anything newer to that peer, so that the receiver takes them once. They stay what
+//! they are until the relay is known to have them, even if it refuses to take them a second time; only what was refused
+//! the first time is certain not to have gone on, and is sealed anew.
 
-use std::collections::{HashMap, VecDeque};
+mod leave;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use skald_e2e::SendCounter;
-use skald_e2e::counter::Take;
 use skald_e2e::framing;
 use skald_relay_common::codes::ErrorCode;
 use skald_relay_common::frame::Message;
@@ -19,8 +22,8 @@ use skald_relay_common::ids::{ConnectionId, MessageNonce, PublicKey, XPublicKey}
 use crate::error::{SendError, StoreError};
 use crate::event::SendFailure;
 use crate::keyring::Keyring;
-use crate::link::{Pacer, Urgency};
-use crate::store::{NewRow, Peer, Store, Tx, outbound_context};
+use crate::link::Pacer;
+use crate::store::{NewRow, Store, outbound_context};
 use crate::util;
 
 /// So many stored messages may wait for one peer; beyond, the caller is told.
@@ -47,6 +50,8 @@ enum UnderWay {
     Stored {
         seq: i64,
         peer: PublicKey,
+        /// It went before, on a connection that ended without a proof.
+        repeated: bool,
     },
     Live(LiveItem),
     Presence,
@@ -89,8 +94,10 @@ pub(crate) struct Outbox {
     live: VecDeque<LiveItem>,
     under_way: Option<UnderWay>,
     presence_due: bool,
-    /// An envelope may be in the store whose fate is unknown; it goes first.
+    /// Envelopes may be in the store whose fate is unknown; they go first.
     sealed_waits: bool,
+    /// The peers they are for: nothing newer may overtake them.
+    held: HashSet<PublicKey>,
     stored_waits: bool,
     /// Peers whose queue at the relay is full, until when, and the next pause.
     paused: HashMap<PublicKey, (Instant, Duration)>,
@@ -108,6 +115,7 @@ impl Outbox {
             under_way: None,
             presence_due: false,
             sealed_waits: true,
+            held: HashSet::new(),
             stored_waits: true,
             paused: HashMap::new(),
             queue_full_pause,
@@ -170,174 +178,9 @@ impl Outbox {
         self.wake
     }
 
-    /// The next message to leave, its counter durable and its envelope kept; `None` while nothing may.
-    pub(crate) async fn next(
-        &mut self,
-        now: Instant,
-        now_ms: u64,
-        pacer: &mut Pacer,
-    ) -> Result<Option<Outgoing>, StoreError> {
-        self.wake = None;
-        if self.under_way.is_some() {
-            return Ok(None);
-        }
-        if self.sealed_waits {
-            match self.store.under_way().await? {
-                None => self.sealed_waits = false,
-                Some(_) if !pacer.allows(now, Urgency::Now) => {
-                    self.wake = Some(pacer.next(now, Urgency::Now));
-                    return Ok(None);
-                }
-                Some(row) => {
-                    let Ok(nonce) = MessageNonce::try_from(row.nonce.as_slice()) else {
-                        // Only a damaged file holds such a nonce: seal it anew.
-                        self.store.unseal(row.seq).await?;
-                        return Box::pin(self.next(now, now_ms, pacer)).await;
-                    };
-                    self.sealed_waits = false;
-                    self.under_way = Some(UnderWay::Stored { seq: row.seq, peer: row.peer });
-                    return Ok(Some(message(row.peer, nonce, row.ciphertext, false)));
-                }
-            }
-        }
-        if !self.live.is_empty() || self.presence_due {
-            if !pacer.allows(now, Urgency::Now) {
-                self.wake = Some(pacer.next(now, Urgency::Now));
-                return Ok(None);
-            }
-            if self.presence_due {
-                self.presence_due = false;
-                self.under_way = Some(UnderWay::Presence);
-                return Ok(Some(Outgoing::PresenceRequest));
-            }
-            if let Some(item) = self.live.pop_front() {
-                return self.next_live(item, now, now_ms, pacer).await;
-            }
-        }
-        self.next_stored(now, now_ms, pacer).await
-    }
-
-    async fn next_live(
-        &mut self,
-        item: LiveItem,
-        now: Instant,
-        now_ms: u64,
-        pacer: &mut Pacer,
-    ) -> Result<Option<Outgoing>, StoreError> {
-        let Some(peer) = self.store.peer(&item.peer).await? else {
-            return Box::pin(self.next(now, now_ms, pacer)).await;
-        };
-        let mut tx = self.store.begin().await?;
-        let sealed = self.seal(&mut tx, &peer, item.framed.clone(), now_ms).await?;
-        let Some((nonce, ciphertext)) = sealed else { return Ok(None) };
-        self.commit(tx, &peer.ed).await?;
-        let out = message(item.peer, nonce, ciphertext, true);
-        self.under_way = Some(UnderWay::Live(item));
-        Ok(Some(out))
-    }
-
-    async fn next_stored(
-        &mut self,
-        now: Instant,
-        now_ms: u64,
-        pacer: &mut Pacer,
-    ) -> Result<Option<Outgoing>, StoreError> {
-        if !self.stored_waits {
-            return Ok(None);
-        }
-        let waiting = self.store.waiting().await?;
-        if waiting.is_empty() {
-            self.stored_waits = false;
-            return Ok(None);
-        }
-        let paused =
-            |peer: &PublicKey| self.paused.get(peer).map(|(until, _)| *until).filter(|until| *until > now);
-        let Some((seq, ed)) = waiting.iter().find(|(_, peer)| paused(peer).is_none()).copied() else {
-            self.wake = waiting.iter().filter_map(|(_, peer)| paused(peer)).min();
-            return Ok(None);
-        };
-        if !pacer.allows(now, Urgency::Later) {
-            self.wake = Some(pacer.next(now, Urgency::Later));
-            return Ok(None);
-        }
-        let Some(peer) = self.store.peer(&ed).await? else { return Ok(None) };
-        let mut tx = self.store.begin().await?;
-        let Some(body) = Store::body(&mut tx, seq).await? else { return Ok(None) };
-        let Ok(framed) = self.keys.storage.open(&outbound_context(&ed), &body) else {
-            // Sealed by another seed: whoever wrote it was somebody else.
-            drop(tx);
-            self.store.discard(seq).await?;
-            return Box::pin(self.next_stored(now, now_ms, pacer)).await;
-        };
-        let Some((nonce, ciphertext)) = self.seal(&mut tx, &peer, framed, now_ms).await? else {
-            return Ok(None);
-        };
-        let stored = Store::set_sealed(&mut tx, seq, nonce.as_bytes(), &ciphertext).await;
-        if let Err(error) = stored {
-            self.counters.remove(&ed);
-            return Err(error);
-        }
-        self.commit(tx, &ed).await?;
-        self.under_way = Some(UnderWay::Stored { seq, peer: ed });
-        Ok(Some(message(ed, nonce, ciphertext, false)))
-    }
-
-    /// Takes the next counter and seals. The number may be used only once `tx` is committed; on any error the counter is
-    /// forgotten and begins above everything that may have been used.
-    async fn seal(
-        &mut self,
-        tx: &mut Tx<'_>,
-        peer: &Peer,
-        framed: Vec<u8>,
-        now_ms: u64,
-    ) -> Result<Option<(MessageNonce, Vec<u8>)>, StoreError> {
-        // Pairing refuses keys with which nothing can be shared, so there is a session.
-        let Some(session) = self.keys.session(&peer.ed, &peer.x) else { return Ok(None) };
-        let entry = self
-            .counters
-            .entry(peer.ed)
-            .and_modify(|(x, counter)| {
-                if *x != peer.x {
-                    (*x, *counter) = (peer.x, SendCounter::start(peer.send_reserved, now_ms));
-                }
-            })
-            .or_insert_with(|| (peer.x, SendCounter::start(peer.send_reserved, now_ms)));
-        let number = loop {
-            match entry.1.take() {
-                Take::Use(number) => break number,
-                Take::Reserve(up_to) => {
-                    if let Err(error) = Store::reserve(tx, &peer.ed, up_to).await {
-                        self.counters.remove(&peer.ed);
-                        return Err(error);
-                    }
-                    entry.1.reserved(up_to);
-                }
-                Take::Exhausted => {
-                    self.counters.remove(&peer.ed);
-                    return Ok(None);
-                }
-            }
-        };
-        match session.seal(self.keys.outgoing(), number, &self.keys.aad_to(&peer.ed), framed) {
-            Ok(sealed) => Ok(Some((MessageNonce::from_bytes(sealed.nonce), sealed.ciphertext))),
-            Err(_) => {
-                self.counters.remove(&peer.ed);
-                Ok(None)
-            }
-        }
-    }
-
-    async fn commit(&mut self, tx: Tx<'_>, peer: &PublicKey) -> Result<(), StoreError> {
-        if let Err(error) = tx.commit().await {
-            self.counters.remove(peer);
-            return Err(error.into());
-        }
-        Ok(())
-    }
-
     /// The relay has read what was under way.
     pub(crate) async fn proved(&mut self, now_ms: u64) -> Result<(), StoreError> {
-        if let Some(UnderWay::Stored { seq, peer }) = &self.under_way {
+        if let Some(UnderWay::Stored { seq, peer, .. }) = &self.under_way {
             self.store.handed_on(*seq, now_ms).await?;
             self.paused.remove(peer);
         }
@@ -364,14 +207,18 @@ impl Outbox {
         };
         match &self.under_way {
             None => return Ok(Refused::NothingUnderWay),
-            Some(UnderWay::Stored { seq, peer }) => {
-                let (seq, peer) = (*seq, *peer);
+            Some(UnderWay::Stored { seq, peer, repeated }) => {
+                let (seq, peer, repeated) = (*seq, *peer, *repeated);
                 if let Some(why) = why {
                     self.store.discard(seq).await?;
                     self.under_way = None;
                     return Ok(Refused::Failed(Failed { peer, pipe: None, why }));
                 }
-                self.store.unseal(seq).await?;
+                if repeated {
+                    self.sealed_waits = true;
+                } else {
+                    self.store.unseal(seq).await?;
+                }
                 if code != Some(ErrorCode::RateLimited) {
                     let pause = self.paused.get(&peer).map_or(self.queue_full_pause, |(_, next)| *next);
                     self.paused.insert(peer, (now + pause, (pause * 2).min(MAX_PEER_PAUSE)));
@@ -430,6 +277,7 @@ impl Outbox {
             failed.push(Failed { peer: item.peer, pipe: item.pipe, why: SendFailure::Disconnected });
         }
         self.sealed_waits = true;
+        self.held.clear();
         self.presence_due = false;
         self.paused.clear();
         self.wake = None;
@@ -440,6 +288,7 @@ impl Outbox {
     pub(crate) fn forget(&mut self, peer: &PublicKey) {
         self.counters.remove(peer);
         self.paused.remove(peer);
+        self.held.remove(peer);
         self.keys.forget(peer);
         self.live.retain(|item| item.peer != *peer);
         let gone = match &self.under_way {
