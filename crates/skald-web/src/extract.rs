@@ -1,5 +1,7 @@
 //! Reading bodies, queries and paths, with problems that name the field and never repeat what it held.
 
+use std::time::Duration;
+
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
@@ -13,6 +15,9 @@ use crate::problem::Problem;
 /// The most that a body may hold.
 pub(crate) const MAX_BODY: usize = 1024 * 1024;
 
+/// How long a body may take to arrive.
+const BODY_DEADLINE: Duration = Duration::from_secs(60);
+
 /// Reads a body up to [`MAX_BODY`].
 pub(crate) async fn read_body(request: Request) -> Result<Bytes, Problem> {
     let declared =
@@ -20,7 +25,11 @@ pub(crate) async fn read_body(request: Request) -> Result<Bytes, Problem> {
     if declared.is_some_and(|n| n > MAX_BODY as u64) {
         return Err(Problem::too_large());
     }
-    match Limited::new(request.into_body(), MAX_BODY).collect().await {
+    let body = Limited::new(request.into_body(), MAX_BODY).collect();
+    let Ok(body) = tokio::time::timeout(BODY_DEADLINE, body).await else {
+        return Err(Problem::body_broke_off());
+    };
+    match body {
         Ok(body) => Ok(body.to_bytes()),
         Err(e) if e.is::<LengthLimitError>() => Err(Problem::too_large()),
         Err(e) if e.source().is_some_and(|s| s.is::<LengthLimitError>()) => Err(Problem::too_large()),

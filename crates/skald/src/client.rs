@@ -127,7 +127,9 @@ impl Client {
         if code == "plugin_not_running" {
             return Err(CallError::Local(Failure::usage(detail)));
         }
-        if reply.status.is_server_error() || reply.status == StatusCode::TOO_MANY_REQUESTS {
+        // A redirection comes from something else that listens there.
+        let foreign = !reply.status.is_client_error() && !reply.status.is_server_error();
+        if foreign || reply.status.is_server_error() || reply.status == StatusCode::TOO_MANY_REQUESTS {
             return Err(CallError::Unwell(detail));
         }
         Err(CallError::Refused { status: reply.status, detail })

@@ -103,7 +103,13 @@ fn what_keeps_it_from_starting_is_named_in_one_sentence() {
     fs::write(&data, "a file").unwrap();
     refused(&serve(&["--listen", "127.0.0.1:0"]), 2, "data");
     fs::remove_file(&data).unwrap();
+}
 
+/// fault 20: a configuration value that cannot be read is replaced silently by its default.
+#[test]
+fn fault_20_a_value_that_cannot_be_read_stops_the_start_and_is_named() {
+    let scratch = Scratch::new().unwrap();
+    let data = scratch.join("data");
     let mut command = skald(&scratch);
     command.env("RUST_LOG", "skald=nonsense").args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
     refused(&run(command, &[]), 2, "RUST_LOG");
@@ -128,6 +134,32 @@ fn a_folder_in_use_or_open_to_others_is_named() {
     let database = host.data().join("skald.db");
     fs::set_permissions(&database, fs::Permissions::from_mode(0o644)).unwrap();
     refused(&serve(&host), 2, "chmod");
+}
+
+/// The browser's stand-in keeps what it was given and then ends the host.
+#[test]
+fn the_browser_gets_the_link_through_a_private_file_that_does_not_stay() {
+    let scratch = Scratch::new().unwrap();
+    let tools = scratch.join("tools");
+    fs::create_dir(&tools).unwrap();
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opener = tools.join(opener);
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" > '{0}/words'\ncp \"$1\" '{0}/page'\nkill -TERM $PPID\n",
+        scratch.path().display()
+    );
+    fs::write(&opener, script).unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = skald(&scratch);
+    command.env("PATH", format!("{}:{path}", tools.display()));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--open", "--data"]).arg(scratch.join("data"));
+    let finished = run(command, &[]);
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let link = finished.stdout.split_whitespace().find(|w| w.contains("#signin=")).unwrap();
+    assert!(fs::read_to_string(scratch.join("page")).unwrap().contains(link));
+    assert!(!fs::read_to_string(scratch.join("words")).unwrap().contains("signin"));
+    assert!(!scratch.join("data/open.html").exists());
 }
 
 #[test]

@@ -95,12 +95,15 @@ async fn a_change_by_cookie_must_prove_that_it_comes_from_our_own_page() {
         change().header("sec-fetch-site", "same-site"),
         change().header("sec-fetch-site", "none"),
         change().own().header("sec-fetch-site", "cross-site"),
+        change().header("origin", "null").header("sec-fetch-site", "cross-site"),
+        change().header("origin", "http://evil.example").header("sec-fetch-site", "same-origin"),
     ] {
         assert_eq!(home.send(foreign).await.problem(403), "foreign_origin");
     }
     home.send(change().own()).await.expect(201);
     home.send(change().header("sec-fetch-site", "same-origin")).await.expect(201);
     home.send(change().own().header("sec-fetch-site", "same-origin")).await.expect(201);
+    home.send(change().header("origin", "null").header("sec-fetch-site", "same-origin")).await.expect(201);
 }
 
 #[tokio::test]

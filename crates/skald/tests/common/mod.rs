@@ -1,6 +1,8 @@
 //! A host and its command line as processes, everything they write below one scratch folder.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod fake;
+
 use std::path::PathBuf;
 use std::process::Command;
 
