@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use skald_core_api::{DevicePeer, Event, Events, Inbox, PluginStatus};
 use skald_payloads::{clip, one_line};
@@ -14,6 +15,8 @@ use crate::streams::StreamTable;
 use crate::windows::{WindowState, Windows};
 use crate::{DeviceKey, picture};
 
+/// How long a request to pair waits for a link that was lost.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Characters of a device's name.
 pub(crate) const NAME_CHARS: usize = 60;
 
@@ -181,11 +184,23 @@ impl Connector {
         let mut code = [0; 16];
         getrandom::fill(&mut code).map_err(|_| Failed::Random)?;
         let code = hex::encode(code);
+        self.reached().await?;
         let opened = self.relay.open_pairing(ttl).await?;
         let expires_at = opened.expires_at;
         self.windows().open(PluginStatus::now_ms(), opened.id, code.clone(), expires_at, opened.qr);
         self.events.publish(Event::Devices);
         Ok((code, expires_at))
+    }
+
+    /// Waits a moment for a link that is just coming back, and says why there is none otherwise.
+    async fn reached(&self) -> Result<(), RelayError> {
+        let mut link = self.relay.link();
+        let known = link.borrow().clone();
+        let (false, Some(error)) = (known.up, known.last_error) else { return Ok(()) };
+        match tokio::time::timeout(PATIENCE, link.wait_for(|link| link.up)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(RelayError(format!("pairing needs the relay, and it is not reached. {error}"))),
+        }
     }
 
     /// Where the window of this code stands.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::DeviceKey;
 use crate::connector::{Connector, Poke};
 use crate::health::{Health, Part};
+use crate::http::sentence;
 use crate::machine::{Effect, Input, Known, Lane, Machine};
 use crate::relay::How;
 
@@ -202,7 +203,10 @@ impl Outbound {
 
     fn failed(&mut self, part: Part, text: String) {
         tracing::warn!(?part, error = %text, "the connector could not read what it needs; it tries again");
-        self.health.part(part, Some(format!("{text}; it is tried again every few seconds.")));
+        self.health.part(
+            part,
+            Some(sentence(&format!("{}; it is tried again every few seconds", text.trim_end_matches('.')))),
+        );
         self.retry_at = Some(Instant::now() + RETRY);
     }
 
@@ -225,7 +229,7 @@ impl Outbound {
                 Effect::Remember { device, memory } => {
                     let remembered = self.connector.store.remember(device, &memory).await;
                     // The machine knows it for this run; the next success makes it durable again.
-                    let trouble = remembered.err().map(|e| e.to_string());
+                    let trouble = remembered.err().map(|e| sentence(&e.to_string()));
                     if let Some(text) = &trouble {
                         tracing::warn!(error = %text, "what a device was told could not be kept");
                     }

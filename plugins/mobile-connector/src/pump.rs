@@ -13,6 +13,7 @@ use crate::DeviceKey;
 use crate::client::Agent;
 use crate::connector::{Connector, Poke};
 use crate::health::{Health, Part};
+use crate::http::sentence;
 use crate::inbound::{self, Later};
 use crate::streams::Place;
 
@@ -36,7 +37,10 @@ pub(crate) async fn events(
         let mut pause = RETRY_FIRST;
         while let Err(error) = act(&connector, &received.event).await {
             tracing::warn!(%error, "a received event cannot be acted upon; it is tried again");
-            health.part(Part::Inbox, Some(format!("{error}; what devices sent waits and is tried again.")));
+            health.part(
+                Part::Inbox,
+                Some(sentence(&format!("{error}; what devices sent waits and is tried again"))),
+            );
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_MAX),
@@ -47,7 +51,7 @@ pub(crate) async fn events(
         }
         // Only now: what a crash interrupts comes again, and acting twice changes nothing.
         let acked = received.ack().await;
-        health.part(Part::Devices, acked.err().map(|e| e.to_string()));
+        health.part(Part::Devices, acked.err().map(|e| sentence(&e.to_string())));
     }
 }
 

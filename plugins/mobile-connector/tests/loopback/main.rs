@@ -5,4 +5,5 @@ mod home;
 mod lies;
 mod pairing;
 mod questions;
+mod starting;
 mod streams;
