@@ -63,6 +63,10 @@ impl Shelf {
         let mut damaged = 0;
         for file in fs::read_dir(self.home.path(OUTBOX)).map_err(cannot)? {
             let name = file.map_err(cannot)?.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                // A crash came before this one was whole, so nobody was told that it is kept.
+                let _ = fs::remove_file(self.home.path(OUTBOX).join(&name));
+            }
             if !name.ends_with(SUFFIX) || name.starts_with('.') {
                 continue;
             }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// One copy buffer; a pipe's frame is at most 1 MiB, and smaller ones keep both directions lively.
@@ -49,7 +50,11 @@ where
             if due <= Instant::now() {
                 return;
             }
-            sleep_until(due).await;
+            tokio::select! {
+                () = sleep_until(due) => {}
+                // What comes from the host changes what is due.
+                () = moved.heard.notified() => {}
+            }
         }
     };
     let down = async {
@@ -75,26 +80,30 @@ where
 }
 
 /// When each direction last moved.
-struct Moved(Mutex<(Instant, Option<Instant>)>);
+struct Moved {
+    at: Mutex<(Instant, Option<Instant>)>,
+    heard: Notify,
+}
 
 impl Default for Moved {
     fn default() -> Self {
-        Self(Mutex::new((Instant::now(), None)))
+        Self { at: Mutex::new((Instant::now(), None)), heard: Notify::new() }
     }
 }
 
 impl Moved {
     fn up(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = Instant::now();
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).0 = Instant::now();
     }
 
     fn down(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(Instant::now());
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(Instant::now());
+        self.heard.notify_one();
     }
 
     /// When a pipe whose local side has finished is no longer worth keeping.
     fn give_up_at(&self) -> Instant {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.at.lock().unwrap_or_else(PoisonError::into_inner) {
             (sent, Some(received)) if received >= sent => received + ANSWERED,
             (sent, _) => sent + ANSWER_DUE,
         }
@@ -140,6 +149,24 @@ mod tests {
         drop(client);
         splice(b"GET", split(local), split(remote)).await;
         assert!(begun.elapsed() <= ANSWER_DUE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_keeps_the_pipe_open_after_its_answer_does_not_keep_the_client() {
+        let (mut client, local) = duplex(1024);
+        let (remote, mut host) = duplex(1024);
+        let begun = Instant::now();
+        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote)).await });
+        client.shutdown().await.expect("half-closed");
+        host.read_exact(&mut [0; 3]).await.expect("request");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        host.write_all(b"answer").await.expect("answered");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("the end");
+        assert_eq!(answer, "answer");
+        task.await.expect("over");
+        // Paused time: this is how long the pipe was kept, not how long the test ran.
+        assert!(begun.elapsed() < ANSWER_DUE);
     }
 
     #[tokio::test(start_paused = true)]

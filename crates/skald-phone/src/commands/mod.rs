@@ -23,6 +23,12 @@ use crate::wire::{HostState, Link, Reply, Request, View};
 pub async fn run(cli: Cli) -> Outcome<()> {
     let session = Session::new(Home::locate(cli.home)?, cli.ca);
     let json = cli.json;
+    // What goes on for ever ends well when it is told to stop.
+    let endless = match &cli.command {
+        Command::Inbox(args) => args.watch,
+        Command::Proxy(_) => true,
+        _ => false,
+    };
     let work = async {
         match cli.command {
             Command::Pair(args) => pair::run(&session, json, args).await,
@@ -38,7 +44,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
     };
     let done = tokio::select! {
         done = Box::pin(work) => done,
-        () = stopped() => Err(Failure::interrupted()),
+        () = stopped() => if endless { Ok(()) } else { Err(Failure::interrupted()) },
     };
     session.close().await;
     done
@@ -60,9 +66,9 @@ async fn stopped() {
 
 /// Follows the view until `step` breaks with a result, and gives back the last view where time ran out first.
 /// `step` is told how many live snapshots came since the command began; the first may have been under way by then, so
-/// another is asked for. A holder that goes away
-/// is replaced, by this process if need be. A device that is not admitted is given `grace` alone: a relay that lost its
-/// list gets it back from the host within moments, and all else takes a person.
+/// another is asked for. A holder that goes away is replaced, by this process if need be. A device that is not admitted
+/// is given `grace` alone: a relay that lost its list gets it back from the host within moments, and all else takes a
+/// person.
 async fn follow<T>(
     session: &Session,
     deadline: Instant,
