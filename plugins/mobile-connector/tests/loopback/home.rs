@@ -12,7 +12,7 @@ use skald_core_api::{
     ByteStream, DevicePeer, LocalWeb, PluginRequest, PluginResponse, PluginState, Principal,
 };
 use skald_e2e::QrPayload;
-use skald_host::{Host, HostConfig};
+use skald_host::{Clock, Host, HostConfig, SystemClock};
 use skald_payloads::{Envelope, InboxUpdate, Payload};
 use skald_relay_client::{DeviceOptions, Events, Platform, RelayClient, RelayEvent, Timings, device};
 use tokio::io::DuplexStream;
@@ -59,15 +59,20 @@ impl Home {
     }
 
     pub async fn configured(config: Value) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Self::open(dir).await;
+        Self::timed(config, Arc::new(SystemClock::new())).await
+    }
+
+    /// A host whose questions lapse by this clock.
+    pub async fn timed(config: Value, clock: Arc<dyn Clock>) -> Self {
+        let home = Self::at(tempfile::tempdir().unwrap(), clock).await;
         home.host.plugins().update(ID, Some(true), Some(config)).await.unwrap();
         home
     }
 
-    pub async fn open(dir: tempfile::TempDir) -> Self {
+    async fn at(dir: tempfile::TempDir, clock: Arc<dyn Clock>) -> Self {
         let plugin = Arc::new(MobileConnector::with_timings(timings()));
-        let host = Host::open(HostConfig::new(dir.path().join("host"), vec![plugin])).await.unwrap();
+        let config = HostConfig { clock, ..HostConfig::new(dir.path().join("host"), vec![plugin]) };
+        let host = Host::open(config).await.unwrap();
         let (connections, web) = mpsc::unbounded_channel();
         host.start(Arc::new(Web(connections))).await;
         Self { host, web: Mutex::new(web), dir }
@@ -76,7 +81,7 @@ impl Home {
     /// The same home after a restart.
     pub async fn restarted(self) -> Self {
         self.host.shutdown().await;
-        Self::open(self.dir).await
+        Self::at(self.dir, Arc::new(SystemClock::new())).await
     }
 
     /// Waits until the plugin stands so.

@@ -1,15 +1,16 @@
 //! Questions, answers and notifications between host and device.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use skald_core_api::{Actor, Inbox, PluginState, Principal};
-use skald_host::{ItemState, NewApproval, NewElicitation};
+use skald_host::{ItemState, ManualClock, NewApproval, NewElicitation};
 use skald_payloads::{
     ApprovalResponse, Decision, ElicitationAction, ElicitationResponse, Payload, ProofSignature,
 };
 
-use crate::home::{Home, relay, soon};
+use crate::home::{Home, now, relay, soon};
 
 fn source() -> Actor {
     Actor::Token { name: "script".into() }
@@ -86,6 +87,29 @@ async fn fault_23_a_second_answer_from_another_device_is_late_and_changes_nothin
     assert!(live);
     let status = home.host.inbox().status(id, &asker()).await.unwrap();
     assert_eq!(serde_json::to_value(status.outcome).unwrap()["decision"], "rejected");
+    assert_eq!(status.late_answers.len(), 1);
+    home.stop().await;
+    relay.shutdown().await;
+}
+
+#[tokio::test]
+async fn fault_24_a_question_that_lapsed_is_expired_and_an_answer_after_it_does_not_decide() {
+    let relay = relay().await;
+    let clock = Arc::new(ManualClock::new(now()));
+    let config = json!({"relay_url": relay.url(), "notify_delay_secs": 0});
+    let home = Home::timed(config, clock.clone()).await;
+    home.reaches(PluginState::Running).await;
+    let mut phone = home.phone("phone").await;
+    let asked = NewApproval { expires_in: Some(60), ..command() };
+    let id = home.host.inbox().create_approval(&source(), asked).await.unwrap().request_id();
+    let (shown, _) = phone.shows(1).await;
+    assert!(shown.approvals[0].expires_at.is_some());
+    clock.advance(Duration::from_secs(61));
+    phone.shows(0).await;
+    phone.send(Payload::ApprovalResponse(response(&id.to_string(), Decision::Approved))).await;
+    assert!(phone.shows(0).await.1, "the late one is shown the true state");
+    let status = home.host.inbox().status(id, &asker()).await.unwrap();
+    assert_eq!((status.state, status.outcome), (ItemState::Expired, None));
     assert_eq!(status.late_answers.len(), 1);
     home.stop().await;
     relay.shutdown().await;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use skald_core_api::Actor;
+use skald_host::NewApproval;
 use skald_relay_client::PipeError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -84,6 +86,26 @@ async fn stopping_the_plugin_ends_every_stream() {
     let (_, mut server) = home.connection().await;
     soon(home.host.plugins().update(plugin_mobile_connector::ID, Some(false), None)).await.unwrap();
     assert_eq!(soon(server.read(&mut [0; 1])).await.unwrap(), 0);
+    home.stop().await;
+    relay.shutdown().await;
+}
+
+#[tokio::test]
+async fn fault_19_many_pipes_leave_the_link_up_and_a_question_still_arrives() {
+    let relay = relay().await;
+    let home = Home::connected(&relay.url()).await;
+    let mut phone = home.phone("phone").await;
+    phone.is_connected().await;
+    for _ in 0..20 {
+        let mut pipe = open(&phone, "http-local-proxy").await.unwrap();
+        let (_, server) = home.connection().await;
+        drop(server);
+        assert_eq!(soon(pipe.read(&mut [0; 8])).await.unwrap_or(0), 0);
+    }
+    let asked = NewApproval { tool_name: "t".into(), summary: "s".into(), ..NewApproval::default() };
+    home.host.inbox().create_approval(&Actor::Owner, asked).await.unwrap();
+    phone.shows(1).await;
+    assert_eq!(home.json("GET", "status", json!({})).await["state"], "connected");
     home.stop().await;
     relay.shutdown().await;
 }
