@@ -353,7 +353,8 @@ impl RelayClient {
         stream_type: &str,
         headers: BTreeMap<String, String>,
     ) -> Result<PipeConnection, PipeError> {
-        pipe::open(self.shared(), &self.inner.commands, *peer, stream_type, headers).await
+        // Boxed: a TLS handshake is within, and callers should not carry it on their stack.
+        Box::pin(pipe::open(self.shared(), &self.inner.commands, *peer, stream_type, headers)).await
     }
 
     /// Invitations from peers. While nobody listens here, every invitation is refused. Each is open for 30 seconds.
@@ -363,7 +364,7 @@ impl RelayClient {
 
     /// Takes an invitation up. It can be taken up, or refused, once.
     pub async fn accept_pipe(&self, invitation: &IncomingPipe) -> Result<PipeConnection, PipeError> {
-        pipe::accept(self.shared(), &self.inner.commands, invitation).await
+        Box::pin(pipe::accept(self.shared(), &self.inner.commands, invitation)).await
     }
 
     /// Refuses an invitation; `reason` is shown at the other end.

@@ -143,7 +143,7 @@ impl Events {
             if self.stopped.is_cancelled() {
                 return None;
             }
-            match self.from_store().await {
+            match self.stored_event().await {
                 Ok(Some(received)) => return Some(received),
                 Ok(None) => {}
                 Err(error) => {
@@ -162,7 +162,7 @@ impl Events {
         }
     }
 
-    async fn from_store(&mut self) -> Result<Option<Received>, StoreError> {
+    async fn stored_event(&mut self) -> Result<Option<Received>, StoreError> {
         while let Some(row) = self.store.event_after(self.cursor).await? {
             let seq = row.seq;
             let event = self.open(row).await?;

@@ -86,6 +86,8 @@ pub struct Timings {
     pub admission_max: Duration,
     /// How long a peer whose queue is full is left alone.
     pub queue_full_pause: Duration,
+    /// Opening a pairing window, the link's setting up included.
+    pub pairing: Duration,
     /// The peer's answer to a pipe invitation, waiting for the pace included.
     pub pipe_answer: Duration,
     /// Joining a pipe at the relay.
@@ -111,6 +113,7 @@ impl Default for Timings {
             held_after: s(30),
             admission_max: s(5),
             queue_full_pause: s(30),
+            pairing: s(10),
             pipe_answer: s(20),
             pipe_join: s(20),
         }

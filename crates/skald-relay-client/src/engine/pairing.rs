@@ -22,8 +22,6 @@ use crate::status::LinkProblem;
 use crate::store::{Admission, PeerState, Store};
 use crate::util;
 
-/// How long opening a window may take, the link's setting up included.
-const PATIENCE: Duration = Duration::from_secs(10);
 const GRACE_MS: u64 = 30_000;
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -94,7 +92,8 @@ impl Engine {
         self.pairing.open = None;
         let ttl = ttl.min(LONGEST).as_secs() as u32;
         let token = PairingToken::from_bytes(token);
-        self.pairing.asking = Some(Asking { token, ttl, until: Instant::now() + PATIENCE, reply: to });
+        let until = Instant::now() + self.shared.dialer.timings.pairing;
+        self.pairing.asking = Some(Asking { token, ttl, until, reply: to });
         if self.machine.is_live() {
             self.attempt_write(&FromPeer::PairingStart { token, ttl }).await;
         }

@@ -74,7 +74,7 @@ impl Dialer {
         let _ = tcp.set_nodelay(true);
         let Some(connector) = &self.tls else { return Ok(Io::Plain(tcp)) };
         let name = ServerName::try_from(host.to_owned()).map_err(|_| LinkProblem::Tls(host.to_owned()))?;
-        match timeout(self.timings.tls, connector.connect(name, tcp)).await {
+        match timeout(self.timings.tls, Box::pin(connector.connect(name, tcp))).await {
             Err(_) => Err(late("setting up TLS")),
             Ok(Err(error)) => Err(tls_problem(host, &error)),
             Ok(Ok(stream)) => Ok(Io::Tls(Box::new(stream))),

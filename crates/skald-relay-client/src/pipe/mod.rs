@@ -4,6 +4,8 @@ mod connection;
 mod frame;
 mod join;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::collections::BTreeMap;

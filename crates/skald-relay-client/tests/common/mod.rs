@@ -27,6 +27,7 @@ pub fn timings() -> Timings {
         backoff_min: Duration::from_millis(20),
         backoff_max: Duration::from_millis(200),
         admission_max: Duration::from_millis(50),
+        pairing: Duration::from_secs(2),
         ..Timings::default()
     }
 }
