@@ -79,9 +79,10 @@ async fn follow<T>(
     let mut refused_at = None;
     loop {
         let mut conversation = session.converse().await?;
-        let watching = conversation.say(&Request::Watch).await.is_ok();
+        // A holder that is gone by now hears nothing, and the loop below ends at once.
+        let _ = conversation.say(&Request::Watch).await;
         let (mut base, mut asked_again) = (None, false);
-        while watching {
+        loop {
             let until = refused_at.map_or(deadline, |at: Instant| deadline.min(at + grace));
             match timeout_at(until, conversation.answer()).await {
                 Err(_) => return Ok(Err(last)),

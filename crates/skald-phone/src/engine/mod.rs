@@ -1,20 +1,22 @@
 //! The one task that owns a device's state: it takes what the relay brings and what commands ask, makes durable what
 //! must not be lost, and publishes how things stand.
 
+mod answers;
+mod inbound;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::Value;
 use skald_e2e::Identity;
-use skald_payloads::{DeviceInfo, Digest, Envelope, Hello, Payload};
-use skald_relay_client::{Class, Events, LinkState, RelayClient, RelayEvent, SendError, SendFailure};
+use skald_payloads::{DeviceInfo, Envelope, Hello, Payload};
+use skald_relay_client::{Class, Events, LinkState, RelayClient, SendError};
 use skald_relay_common::ids::{NamespaceId, PublicKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::desk::{Desk, Entry, Verdict, title};
+use crate::desk::Desk;
 use crate::draft::Draft;
 use crate::failure::{Failure, Outcome};
 use crate::out::now_ms;
@@ -186,36 +188,6 @@ impl Engine {
         }
     }
 
-    /// Gives back whether the event may be acknowledged.
-    async fn event(&mut self, event: &RelayEvent) -> bool {
-        match event {
-            RelayEvent::Message { peer, body, live, received_at } if *peer == self.parts.agent => {
-                // A live snapshot that an earlier run did not come to acknowledge is delivered again at the start. It
-                // answered a question of then, so it is no news of now.
-                let answers = *live && self.asked_ms.is_some_and(|asked| *received_at >= asked);
-                self.payload(body, answers).await
-            }
-            RelayEvent::PresenceChanged { peer, online } if *peer == self.parts.agent => {
-                let before = self.host;
-                self.host = if *online { HostState::Online } else { HostState::Offline };
-                if self.host != before {
-                    self.host_changed().await;
-                }
-                true
-            }
-            RelayEvent::SendFailed { peer, why } if *peer == self.parts.agent => {
-                match why {
-                    SendFailure::PeerOffline => self.host_is_offline().await,
-                    // The connection's state tells the rest, and what is stored goes again by itself.
-                    SendFailure::Disconnected => {}
-                    other => self.error = Some(crate::explain::sentence(&other.to_string())),
-                }
-                true
-            }
-            _ => true,
-        }
-    }
-
     async fn host_changed(&mut self) {
         match self.host {
             HostState::Online => {
@@ -233,85 +205,6 @@ impl Engine {
         self.ask_at = Some(Instant::now() + ASK_AGAIN_MAX);
         // Nobody can say whether these items still stand; the relay keeps the answers for the host.
         self.send_waiting().await;
-    }
-
-    /// Checks a payload in the order of spec/payloads.md (the counter was checked below) and acts on it.
-    async fn payload(&mut self, body: &[u8], live: bool) -> bool {
-        let now = now_ms();
-        let payload = match Envelope::parse(body, now) {
-            Ok(envelope) if envelope.payload.is_from_agent() => envelope.payload,
-            Ok(envelope) => {
-                tracing::warn!(
-                    kind = envelope.payload.kind(),
-                    "a payload that only devices send was discarded"
-                );
-                return true;
-            }
-            Err(discard) => {
-                tracing::warn!("{discard}");
-                return true;
-            }
-        };
-        match payload {
-            Payload::InboxUpdate(_) => {
-                // Members that this version does not know belong to what is shown, digested and signed.
-                let Ok(update) = serde_json::from_slice::<Value>(body) else { return true };
-                self.snapshot(&update, live, now).await
-            }
-            Payload::Notification(note) => {
-                self.parts.desk.note(&note.title, &note.body, now);
-                if !self.remember() {
-                    return false;
-                }
-                // It may stand for a snapshot that was too large to wake a phone with.
-                self.request().await;
-                true
-            }
-            _ => true,
-        }
-    }
-
-    async fn snapshot(&mut self, update: &Value, live: bool, now: i64) -> bool {
-        let before = self.parts.desk.outbox.clone();
-        let settled = self.parts.desk.snapshot(update, live, now);
-        for entry in before.iter().filter(|e| settled.over.contains(&e.request_id)) {
-            if self.earlier.remove(&entry.token) {
-                let verdict = self.parts.desk.concluded.iter().rev().find(|c| c.token == entry.token);
-                let text = match verdict.map(|c| c.verdict) {
-                    Some(Verdict::Done) => "Your earlier answer reached the host",
-                    Some(Verdict::Changed) => {
-                        "The request changed before your earlier answer arrived: decide anew"
-                    }
-                    _ => "Your earlier answer came too late",
-                };
-                self.parts.desk.note(text, &format!("{} ({})", entry.title, entry.draft.what()), now);
-            }
-        }
-        if !self.remember() {
-            return false;
-        }
-        for entry in before.iter().filter(|e| settled.over.contains(&e.request_id)) {
-            self.confirm(&entry.token).await;
-        }
-        for request_id in &settled.over {
-            // An entry that stays on disk is found to be over again at the next start.
-            if let Err(error) = self.parts.shelf.drop_answer(request_id) {
-                tracing::warn!(kind = ?error.kind(), "a confirmed answer could not be removed from the outbox");
-            }
-        }
-        if live {
-            self.host = HostState::Online;
-            self.current = true;
-            self.wanted = false;
-            self.ask_at = None;
-            self.send_waiting().await;
-            if self.parts.desk.outbox.iter().any(|e| e.left) {
-                self.ask_later();
-            }
-        } else if settled.ask_again {
-            self.request().await;
-        }
-        true
     }
 
     async fn ask(&mut self, ask: Ask) {
@@ -349,95 +242,6 @@ impl Engine {
                 }
                 self.leaving = Some(Leaving { until: Instant::now() + wait, reply });
             }
-        }
-    }
-
-    /// Checks an answer and makes it durable. Nothing is sent before.
-    fn take(&mut self, request_id: &str, digest: Option<&str>, draft: &Draft) -> Outcome<String> {
-        let parts = &mut self.parts;
-        let Some(item) = parts.desk.check(request_id, digest, draft)? else {
-            // The same answer is on its way already; whoever asks now waits for it.
-            let token =
-                parts.desk.outbox.iter().find(|e| e.request_id == request_id).map(|e| e.token.clone());
-            let token = token.ok_or_else(crate::desk::gone)?;
-            self.earlier.remove(&token);
-            return Ok(token);
-        };
-        let id = Uuid::new_v4();
-        let own: Option<Digest> = item.digest();
-        let payload = draft.payload(request_id, own, &parts.identity, &parts.namespace);
-        let body = Envelope::new(id, now_ms(), payload).encode();
-        if !fits(&body) {
-            return Err(Failure::usage("The answer is too long to be sent; shorten it."));
-        }
-        let entry = Entry {
-            token: id.to_string(),
-            request_id: request_id.to_owned(),
-            draft: draft.clone(),
-            digest: own.map(|d| d.to_string()),
-            payload: String::from_utf8(body).unwrap_or_default(),
-            title: title(item),
-            expires_at: item.time("expires_at"),
-            left: false,
-        };
-        parts.shelf.keep(&entry)?;
-        let token = entry.token.clone();
-        parts.desk.take(entry);
-        Ok(token)
-    }
-
-    /// Sends every answer that has not left yet. That it may have left is durable before it can.
-    async fn send_waiting(&mut self) {
-        if self.link != Link::Connected {
-            return;
-        }
-        let waiting: Vec<Entry> = self.parts.desk.outbox.iter().filter(|e| !e.left).cloned().collect();
-        for mut entry in waiting {
-            entry.left = true;
-            if let Err(failure) = self.parts.shelf.keep(&entry) {
-                self.error = Some(failure.sentence);
-                return;
-            }
-            self.dispatch(&entry).await;
-            self.parts.desk.take(entry);
-        }
-    }
-
-    /// Brings the client's outbox and this one together after a start: a crash may have come between the two.
-    async fn reconcile(&mut self) {
-        let known = match self.parts.client.outbox().await {
-            Ok(known) => known,
-            Err(error) => {
-                self.error = Some(crate::explain::sentence(&error.to_string()));
-                return;
-            }
-        };
-        let lost: Vec<Entry> =
-            self.parts.desk.outbox.iter().filter(|e| e.left && !known.contains(&e.token)).cloned().collect();
-        for entry in lost {
-            self.dispatch(&entry).await;
-        }
-        for token in known {
-            if !self.parts.desk.outbox.iter().any(|e| e.token == token) {
-                self.confirm(&token).await;
-            }
-        }
-    }
-
-    /// The client sends it no more.
-    async fn confirm(&self, token: &str) {
-        if let Err(error) = self.parts.client.outbox_confirm(token).await {
-            tracing::warn!(%error, "a confirmed answer stays in the relay connection's outbox until the next start");
-        }
-    }
-
-    async fn dispatch(&mut self, entry: &Entry) {
-        let body = entry.payload.clone().into_bytes();
-        // From here on the client keeps it too, and sends it again after reconnections until it is confirmed. The host
-        // knows it by its payload's id.
-        match self.parts.client.outbox_put(&entry.token, body).await {
-            Ok(()) => self.ask_later(),
-            Err(error) => self.error = Some(crate::explain::sentence(&error.to_string())),
         }
     }
 
@@ -550,11 +354,6 @@ impl Engine {
             changed
         });
     }
-}
-
-/// Whether a stored message can carry `body`, as framing and sealing leave it (spec framing).
-fn fits(body: &[u8]) -> bool {
-    skald_payloads::fits_stored(skald_e2e::framing::encode_json(body).len())
 }
 
 async fn until(at: Option<Instant>) {
