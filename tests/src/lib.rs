@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use skald_testkit::{Authority, Client, HostProcess, Phone, Program, RelayProcess, Rng, Scratch};
 
@@ -159,12 +159,13 @@ impl Home {
 
     /// Waits for a request's end by the long poll that scripts use.
     pub fn outcome(&self, id: &str) -> Result<Value> {
-        loop {
+        for _ in 0..3 {
             let request = self.api.get(&format!("/api/v1/inbox/requests/{id}?wait=30"))?.expect(200)?;
             if request["state"] != "pending" {
                 return Ok(request);
             }
         }
+        bail!("{id} stays pending")
     }
 
     /// Waits until exactly this many items are pending and gives the Inbox.

@@ -99,8 +99,9 @@ fn a_bypass_lets_the_next_call_of_the_same_tool_through_until_it_is_ended() -> R
     let id = home.ask_approval("lint", "Run the linter")?;
     phone.run(&["approve", &id, "--bypass", "15m"])?.ok()?;
     home.outcome(&id)?;
-    let next = home.host.skald(&["approve", "--tool", "lint", "--summary", "Run it again"])?;
-    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    let again = json!({ "tool_name": "lint", "summary": "Run it again" });
+    let decided = home.api.post("/api/v1/inbox/approvals", &again)?.expect(200)?;
+    assert_eq!((&decided["state"], &decided["decision"]), (&json!("resolved"), &json!("approved")));
     let bypasses = home.api.get("/api/v1/rules/bypasses")?.expect(200)?;
     let rule = bypasses[0]["id"].to_string().trim_matches('"').to_owned();
     home.api.delete(&format!("/api/v1/rules/bypasses/{rule}"))?.expect_any(&[200, 204])?;
