@@ -52,7 +52,7 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}")]
+    #[error("cannot listen on {address} ({cause}): stop what uses it, or choose another address with --listen")]
     Listen {
         /// Which address.
         address: SocketAddr,
@@ -64,7 +64,7 @@ pub enum StartError {
 impl StartError {
     /// Whether the operator's configuration is to blame, rather than the machine.
     pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::Tls(_))
+        matches!(self, Self::Settings(_) | Self::Tls(_) | Self::Listen { .. })
     }
 }
 
@@ -173,9 +173,11 @@ async fn maintain(
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        // The first tick is due at once, so even a relay that is stopped right away has swept one batch.
         tokio::select! {
-            () = stop.cancelled() => return,
+            biased;
             _ = ticks.tick() => {}
+            () = stop.cancelled() => return,
         }
         let now = tokio::time::Instant::now().into_std();
         addresses.forget_idle(now);
