@@ -21,7 +21,7 @@ use crate::failure::{Failure, Outcome};
 use crate::home::{Home, HomeLock, why};
 use crate::pairing::{Pairing, not_paired};
 use crate::shelf::Shelf;
-use crate::splice::splice;
+use crate::splice::{Patience, splice};
 use crate::vault::Vault;
 use crate::wire::{self, Conversation, Link, Reply, Request, View};
 
@@ -285,7 +285,8 @@ impl Shared {
             return;
         }
         let (sender, receiver) = pipe.split();
-        splice(&[], conversation.split(), (receiver, sender)).await;
+        // The command at the other end keeps its side open for as long as an answer may come.
+        splice(&[], conversation.split(), (receiver, sender), Patience::none()).await;
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// One copy buffer; a pipe's frame is at most 1 MiB, and smaller ones keep both directions lively.
@@ -19,8 +19,38 @@ const ANSWERED: Duration = Duration::from_secs(5);
 /// A side that takes nothing for so long is gone. The relay reaps an idle pipe after 120 s as well.
 const STALLED: Duration = Duration::from_secs(120);
 
+/// How long a pipe is kept for an answer after the local side has finished.
+#[derive(Clone)]
+pub struct Patience {
+    due: Duration,
+    answered: Duration,
+    /// How many others wait for a pipe; while any does, one that was answered is given up at once.
+    wanted: Option<watch::Receiver<usize>>,
+}
+
+impl Patience {
+    /// For a local side whose end means that it is gone.
+    pub fn none() -> Self {
+        Self { due: Duration::ZERO, answered: Duration::ZERO, wanted: None }
+    }
+
+    /// For a local side that may have finished speaking and still listen.
+    pub fn for_answers(wanted: watch::Receiver<usize>) -> Self {
+        Self { due: ANSWER_DUE, answered: ANSWERED, wanted: Some(wanted) }
+    }
+
+    async fn wanted(&mut self) {
+        if let Some(wanted) = &mut self.wanted
+            && wanted.wait_for(|n| *n > 0).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
 /// Runs until either side is over. `first` was read from the local side already.
-pub async fn splice<LR, LW, RR, RW>(first: &[u8], local: (LR, LW), remote: (RR, RW))
+pub async fn splice<LR, LW, RR, RW>(first: &[u8], local: (LR, LW), remote: (RR, RW), mut patience: Patience)
 where
     LR: AsyncRead + Unpin,
     LW: AsyncWrite + Unpin,
@@ -46,12 +76,14 @@ where
             }
         }
         loop {
-            let due = moved.give_up_at();
+            let (answered, last) = moved.last();
+            let due = last + if answered { patience.answered } else { patience.due };
             if due <= Instant::now() {
                 return;
             }
             tokio::select! {
                 () = sleep_until(due) => {}
+                () = patience.wanted(), if answered => return,
                 // What comes from the host changes what is due.
                 () = moved.heard.notified() => {}
             }
@@ -101,11 +133,11 @@ impl Moved {
         self.heard.notify_one();
     }
 
-    /// When a pipe whose local side has finished is no longer worth keeping.
-    fn give_up_at(&self) -> Instant {
+    /// Whether the last word was the host's, and when it was.
+    fn last(&self) -> (bool, Instant) {
         match *self.at.lock().unwrap_or_else(PoisonError::into_inner) {
-            (sent, Some(received)) if received >= sent => received + ANSWERED,
-            (sent, _) => sent + ANSWER_DUE,
+            (sent, Some(received)) if received >= sent => (true, received),
+            (sent, _) => (false, sent),
         }
     }
 }
@@ -123,11 +155,15 @@ mod tests {
     use super::*;
     use tokio::io::{duplex, split};
 
+    fn patient() -> Patience {
+        Patience::for_answers(watch::Sender::new(0).subscribe())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_still_comes_after_the_local_side_has_finished() {
         let (mut client, local) = duplex(1024);
         let (remote, mut host) = duplex(1024);
-        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote)).await });
+        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote), patient()).await });
         client.write_all(b" /").await.expect("written");
         client.shutdown().await.expect("half-closed");
         let mut request = [0; 5];
@@ -147,7 +183,7 @@ mod tests {
         let (remote, _host) = duplex(1024);
         let begun = Instant::now();
         drop(client);
-        splice(b"GET", split(local), split(remote)).await;
+        splice(b"GET", split(local), split(remote), patient()).await;
         assert!(begun.elapsed() <= ANSWER_DUE);
     }
 
@@ -156,7 +192,7 @@ mod tests {
         let (mut client, local) = duplex(1024);
         let (remote, mut host) = duplex(1024);
         let begun = Instant::now();
-        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote)).await });
+        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote), patient()).await });
         client.shutdown().await.expect("half-closed");
         host.read_exact(&mut [0; 3]).await.expect("request");
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -170,10 +206,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_answered_pipe_makes_room_at_once_when_another_waits() {
+        let (mut client, local) = duplex(1024);
+        let (remote, mut host) = duplex(1024);
+        let waiting = watch::Sender::new(0);
+        let patience = Patience::for_answers(waiting.subscribe());
+        let task = tokio::spawn(async move { splice(b"GET", split(local), split(remote), patience).await });
+        client.shutdown().await.expect("half-closed");
+        host.read_exact(&mut [0; 3]).await.expect("request");
+        waiting.send_modify(|n| *n += 1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!task.is_finished(), "its answer is still due");
+        let begun = Instant::now();
+        host.write_all(b"answer").await.expect("answered");
+        task.await.expect("over");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("the end");
+        assert_eq!(answer, "answer");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_end_of_the_pipe_ends_the_local_side_after_its_last_byte() {
         let (mut client, local) = duplex(8);
         let (remote, mut host) = duplex(1024);
-        let task = tokio::spawn(async move { splice(b"", split(local), split(remote)).await });
+        let task = tokio::spawn(async move { splice(b"", split(local), split(remote), patient()).await });
         host.write_all(b"the whole long answer").await.expect("answered");
         drop(host);
         let mut answer = String::new();
@@ -186,7 +243,7 @@ mod tests {
     async fn fault_10_a_stalled_direction_does_not_hold_up_the_other() {
         let (client, local) = duplex(64);
         let (remote, mut host) = duplex(64);
-        let task = tokio::spawn(async move { splice(b"", split(local), split(remote)).await });
+        let task = tokio::spawn(async move { splice(b"", split(local), split(remote), patient()).await });
         // The host takes nothing, so the way up is stuck ...
         let stuck = tokio::spawn(async move {
             let (mut reader, mut writer) = split(client);

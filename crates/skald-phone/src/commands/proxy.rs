@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -16,7 +16,7 @@ use crate::cli;
 use crate::failure::{Failure, Outcome};
 use crate::out;
 use crate::session::Session;
-use crate::splice::splice;
+use crate::splice::{Patience, splice};
 use crate::wire::{Conversation, Reply, Request};
 
 /// A relay lets a namespace have 8 pipes by default; some stay free for the person's other devices. A browser keeps at
@@ -42,7 +42,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Proxy) -> Outcome<()>
     } else {
         out::line(&format!("Skald's pages are at {url} until you press Ctrl-C."))?;
     }
-    let turns = Arc::new(Semaphore::new(MAX_PIPES));
+    let turns = Arc::new(Turns::default());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -55,6 +55,44 @@ pub async fn run(session: &Session, json: bool, args: cli::Proxy) -> Outcome<()>
             },
             Some(_) = connections.join_next() => {}
         }
+    }
+}
+
+/// Who may have a pipe, and how many wait for one.
+struct Turns {
+    places: Semaphore,
+    waiting: watch::Sender<usize>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { places: Semaphore::new(MAX_PIPES), waiting: watch::Sender::new(0) }
+    }
+}
+
+impl Turns {
+    async fn take(&self) -> Option<SemaphorePermit<'_>> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Some(place);
+        }
+        let _waiting = Waiting::begin(&self.waiting);
+        timeout(TURN, self.places.acquire()).await.ok()?.ok()
+    }
+}
+
+/// Counts one that waits, for as long as it does.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|n| *n += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n = n.saturating_sub(1));
     }
 }
 
@@ -74,7 +112,7 @@ async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Semaphore>) {
+async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Turns>) {
     let _ = stream.set_nodelay(true);
     let mut first = vec![0; 16 * 1024];
     let read = match timeout(SILENT, stream.read(&mut first)).await {
@@ -83,7 +121,7 @@ async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Semaphore>) {
     };
     first.truncate(read);
     let opened = async {
-        let turn = timeout(TURN, turns.acquire()).await.ok().and_then(Result::ok).ok_or_else(|| {
+        let turn = turns.take().await.ok_or_else(|| {
             Failure::unreachable(
                 "Too many connections to your host are open at once; close some pages and try again.",
             )
@@ -94,7 +132,8 @@ async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Semaphore>) {
     match opened.await {
         Ok((_turn, pipe)) => {
             let (reader, writer) = pipe.split();
-            splice(&first, stream.into_split(), (reader, writer)).await;
+            let patience = Patience::for_answers(turns.waiting.subscribe());
+            splice(&first, stream.into_split(), (reader, writer), patience).await;
         }
         Err(failure) => refuse(stream, &first, &failure).await,
     }
