@@ -4,10 +4,12 @@
 //! nor clock. [`delivery::Delivery`] is its part for messages that must not be lost. [`driver`] owns the socket and
 //! does what the machine says.
 
+mod admission;
 pub(crate) mod delivery;
 pub(crate) mod driver;
 pub(crate) mod machine;
 mod online;
+pub(crate) mod rules;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

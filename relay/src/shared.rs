@@ -8,7 +8,7 @@ use skald_relay_common::namespace_id;
 
 use crate::hub::{Hub, Namespace};
 use crate::pipe::Pipes;
-use crate::session::machine::Rules;
+use crate::session::rules::Rules;
 use crate::settings::Settings;
 use crate::store::{Store, StoreError};
 

@@ -7,6 +7,8 @@
 mod operations;
 mod queries;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -51,8 +51,12 @@ mod tests {
 
     fn headers(forwarded: &[&str], proto: Option<&str>) -> HeaderMap {
         let mut map = HeaderMap::new();
-        forwarded.iter().for_each(|v| drop(map.append("x-forwarded-for", v.parse().unwrap())));
-        proto.iter().for_each(|v| drop(map.append("x-forwarded-proto", v.parse().unwrap())));
+        for value in forwarded {
+            map.append("x-forwarded-for", value.parse().unwrap());
+        }
+        if let Some(value) = proto {
+            map.append("x-forwarded-proto", value.parse().unwrap());
+        }
         map
     }
 

@@ -188,7 +188,10 @@ mod tests {
         assert_eq!(first, Step::Read(0, 9));
         assert!(!delivery.is_flowing());
         let steps = delivery.batch(now, vec![(1, frame("a")), (2, frame("b"))], true);
-        assert_eq!(steps, [Step::Write(frame("a")), Step::Write(frame("b")), Step::Probe(2), Step::Read(2, 9)]);
+        assert_eq!(
+            steps,
+            [Step::Write(frame("a")), Step::Write(frame("b")), Step::Probe(2), Step::Read(2, 9)]
+        );
         assert!(!delivery.is_flowing());
         delivery.batch(now, vec![(3, frame("c"))], false);
         assert!(delivery.is_flowing());

@@ -8,17 +8,15 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use skald_relay_common::ErrorCode;
-use skald_relay_common::frame::{AuthClient, AuthPairing, FromRelay, Role};
-use skald_relay_common::ids::PublicKey;
+use skald_relay_common::frame::FromRelay;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{Membership, admit, pair};
 use super::machine::{Answer, Effect, Event, Refused, Request, Session, Welcome, routed};
 use crate::hub::outbox::{Eviction, Outbox};
-use crate::hub::{Attachment, Member, Namespace};
 use crate::quota::Place;
 use crate::shared::{Shared, challenge_nonce};
-use crate::store::{Envelope, Paired, Position, StoreError};
+use crate::store::{Envelope, Paired, Position};
 use crate::stream::Stream;
 use crate::ws::header::Opcode;
 use crate::ws::socket::Reading;
@@ -80,12 +78,6 @@ struct Driver {
     confirm: Option<Position>,
     confirming: bool,
     end: Option<End>,
-}
-
-struct Membership {
-    namespace: Arc<Namespace>,
-    key: PublicKey,
-    _attachment: Attachment,
 }
 
 /// The outcome of something that was asked elsewhere.
@@ -329,7 +321,7 @@ impl Driver {
         }));
     }
 
-    async fn finish(mut self) {
+    async fn finish(&mut self) {
         let outcome = self.goodbye();
         // Presence first: the others need not wait for a peer that is slow to part.
         let member = self.member.take();
@@ -378,58 +370,6 @@ impl Driver {
     fn short(&self) -> Option<String> {
         self.member.as_ref().map(|member| member.key.short().to_string())
     }
-}
-
-/// Lets an agent or a client in (relay-protocol §4.1, §4.3).
-async fn admit(
-    shared: Arc<Shared>,
-    role: Role,
-    outbox: Arc<Outbox>,
-) -> Result<(Membership, Welcome), Refused> {
-    let (key, namespace) = match &role {
-        Role::Agent(key) => (*key, shared.namespace_of_agent(key).await.map_err(failed)?),
-        Role::Client(client) => (client.key, client_namespace(&shared, client).await?),
-        // A pairing device is registered, never admitted.
-        Role::Pairing(_) => return Err(Refused::Failed),
-    };
-    namespace.count_open(now()).map_err(Refused::Denied)?;
-    let attached = namespace.attach(key, Member::new(outbox)).map_err(Refused::Denied)?;
-    let welcome = Welcome { namespace: *namespace.id(), pending: attached.pending, announced: attached.announced };
-    Ok((Membership { namespace, key, _attachment: attached.attachment }, welcome))
-}
-
-async fn client_namespace(shared: &Shared, client: &AuthClient) -> Result<Arc<Namespace>, Refused> {
-    let namespace = shared.namespace(&client.namespace).await.map_err(failed)?.ok_or(Refused::NoNamespace)?;
-    if client.key == *namespace.agent() || !namespace.is_member(&client.key) {
-        return Err(Refused::Denied(crate::hub::Denied::Unauthorized));
-    }
-    if namespace.wants_touch(now(), shared.touch_every) {
-        shared.store.touch(client.namespace).await.map_err(failed)?;
-    }
-    if namespace.device_changed(client) {
-        let (ns, key) = (client.namespace, client.key);
-        let seen = shared.store.device_seen(ns, key, client.device_token.clone(), client.platform).await;
-        if let Err(error) = seen {
-            namespace.forget_device(&client.key);
-            return Err(failed(error));
-        }
-    }
-    Ok(namespace)
-}
-
-/// Registers a device that holds the token of an open window (relay-protocol §4.2).
-async fn pair(shared: Arc<Shared>, claim: AuthPairing) -> Result<Paired, Refused> {
-    let namespace = shared.namespace(&claim.namespace).await.map_err(failed)?.ok_or(Refused::NoNamespace)?;
-    if claim.key == *namespace.agent() {
-        return Ok(Paired::Closed);
-    }
-    shared.store.pair(claim).await.map_err(failed)
-}
-
-fn failed(error: StoreError) -> Refused {
-    // The writer has logged its own failures with their cause.
-    tracing::debug!(%error, code = %ErrorCode::Internal, "a peer could not be let in");
-    Refused::Failed
 }
 
 /// Tokio's clock, so that tests can pause it.

@@ -7,7 +7,8 @@ use skald_relay_common::ErrorCode;
 use skald_relay_common::frame::{FromPeer, FromRelay, Message, Refusal};
 
 use super::delivery::{Delivery, Step};
-use super::machine::{Answer, Effect, Event, NO_RECIPIENT, Request, Rules};
+use super::machine::{Answer, Effect, Event, NO_RECIPIENT, Request};
+use super::rules::Rules;
 use crate::bucket::TokenBucket;
 use crate::store::{Position, Queued};
 use crate::ws::CloseCode;

@@ -21,7 +21,8 @@ use skald_relay_common::frame::{Auth, FromPeer, FromRelay, Role};
 use skald_relay_common::ids::{ChallengeNonce, PublicKey};
 use skald_relay_common::limits::{Limits, PipeLimits};
 
-use super::machine::{Effect, Event, Rules, Session, Welcome};
+use super::machine::{Effect, Event, Session, Welcome};
+use super::rules::Rules;
 use crate::hub::outbox::{Eviction, Outbox};
 use crate::store::Position;
 

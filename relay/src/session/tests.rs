@@ -13,7 +13,8 @@ use skald_relay_common::ids::{ChallengeNonce, PublicKey};
 use skald_relay_common::limits::{Limits, PipeLimits};
 use skald_relay_common::{ErrorCode, pb};
 
-use super::machine::{Answer, Effect, Event, Refused, Request, Rules, Session, Welcome};
+use super::machine::{Answer, Effect, Event, Refused, Request, Session, Welcome};
+use super::rules::Rules;
 use crate::hub::Denied;
 use crate::hub::outbox::Eviction;
 use crate::store::{Paired, Queued};
@@ -60,7 +61,10 @@ impl Peer {
         assert!(!peer.session.is_reading(), "nothing is read while it is found out who may enter");
         let welcome = Welcome { namespace: namespace_id(&peer.public()), pending: Vec::new(), announced: 5 };
         let effects = peer.on(Event::Admitted(Ok(welcome)));
-        assert!(matches!(effects[..], [Effect::RaiseLimit, Effect::Send(FromRelay::AuthOk(_)), Effect::Read(0, 5)]));
+        assert!(matches!(
+            effects[..],
+            [Effect::RaiseLimit, Effect::Send(FromRelay::AuthOk(_)), Effect::Read(0, 5)]
+        ));
         peer.on(Event::Batch(Vec::new(), false));
         peer
     }
@@ -237,7 +241,8 @@ fn sixty_messages_a_minute_pass_and_a_flood_ends_the_connection() {
     device.pass(1);
     device.now += Duration::from_millis(50);
     assert!(matches!(send(&mut device)[..], [Effect::Route(_)]));
-    let refused = (0..1000).take_while(|_| refusal(&send(&mut device)) == (Some(ErrorCode::RateLimited), false));
+    let refused =
+        (0..1000).take_while(|_| refusal(&send(&mut device)) == (Some(ErrorCode::RateLimited), false));
     assert!(refused.count() < 100);
     assert!(device.session.is_closed());
 }

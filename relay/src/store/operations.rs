@@ -28,6 +28,8 @@ const MAILBOX: usize = 1024;
 pub(crate) struct Store {
     writer: mpsc::Sender<Operation>,
     readers: SqlitePool,
+    #[cfg(test)]
+    commits: tokio::sync::watch::Receiver<u64>,
 }
 
 /// The writer, running. Ends when every [`Store`] is gone.
@@ -69,13 +71,21 @@ impl Store {
             .map_err(fail)?;
         let (send, receive) = mpsc::channel(MAILBOX);
         let (grown, checkpoints) = writer::checkpoints(options.clone());
+        #[cfg(test)]
+        let commits = grown.subscribe();
         let writer = Writer::new(connection, options, limits, clock, after, next, grown);
         let task = tokio::spawn(async move {
             writer.run(receive).await;
             // Only now may another relay open the folder.
             drop(lock);
         });
-        Ok((Self { writer: send, readers }, WriterTask { task, checkpoints }))
+        let store = Self {
+            writer: send,
+            readers,
+            #[cfg(test)]
+            commits,
+        };
+        Ok((store, WriterTask { task, checkpoints }))
     }
 
     async fn ask<T>(
@@ -189,6 +199,12 @@ impl Store {
         key: &PublicKey,
     ) -> Result<Option<AbsentDevice>, StoreError> {
         reader::absent_device(&self.readers, namespace, key).await
+    }
+
+    /// How many transactions were committed.
+    #[cfg(test)]
+    pub(super) fn commits(&self) -> u64 {
+        *self.commits.borrow()
     }
 
     /// Whether the database answers.

@@ -31,7 +31,8 @@ pub(super) async fn namespace(
         .bind(&id.as_bytes()[..])
         .fetch_all(db)
         .await?;
-    let mut record = NamespaceRecord { id: *id, agent, authorized: Vec::new(), pending: Vec::new(), announced };
+    let mut record =
+        NamespaceRecord { id: *id, agent, authorized: Vec::new(), pending: Vec::new(), announced };
     for row in rows {
         let key =
             PublicKey::try_from(row.try_get::<&[u8], _>("key")?).map_err(|_| StoreError::Corrupt("key"))?;

@@ -214,7 +214,9 @@ impl Writer {
             }
             Operation::OpenForAgent { id, agent, .. } => {
                 queries::ensure_namespace(db, id, agent, now).await?;
-                let record = queries::namespace(db, id, self.next - 1).await?.ok_or(StoreError::Corrupt("namespace"))?;
+                let record = queries::namespace(db, id, self.next - 1)
+                    .await?
+                    .ok_or(StoreError::Corrupt("namespace"))?;
                 work.told.push(Box::new(move |after| after.opened(&record)));
             }
             Operation::Touch { id, .. } => queries::touch(db, id, now).await?,

@@ -90,8 +90,7 @@ impl Decoder {
 
     /// The next whole message, or `None` until more bytes come.
     pub(crate) fn next(&mut self) -> Result<Option<Incoming>, DecodeError> {
-        loop {
-            let Some(h) = self.upcoming()? else { break };
+        while let Some(h) = self.upcoming()? {
             let (start, len) = (self.at + h.size, h.len as usize);
             if self.buf.len() - start < len {
                 break;
