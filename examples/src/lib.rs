@@ -4,3 +4,5 @@
 //! cargo run -p skald-examples --example message
 //! cargo run -p skald-examples --example pipe
 //! ```
+
+#![deny(missing_docs)]

@@ -28,4 +28,4 @@ pub use session::{Aad, Direction, OpenError, SealError, Sealed, SessionKey};
 pub use verify::{VerificationCode, verification_code};
 
 #[cfg(test)]
-mod vectors;
+mod vectors_tests;

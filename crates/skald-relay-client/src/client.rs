@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use skald_e2e::framing;
-use skald_e2e::{Direction, Identity, QrPayload, VerificationCode, decision, verification_code};
-use skald_relay_common::frame::Platform;
-use skald_relay_common::ids::{NamespaceId, PublicKey, Signature, XPublicKey};
+use skald_e2e::{Direction, Identity, VerificationCode, verification_code};
+use skald_relay_common::ids::PublicKey;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,77 +23,9 @@ use crate::outbox::fits;
 use crate::pipe::{self, IncomingPipe, PipeConnection};
 use crate::seed::Folder;
 use crate::status::{LinkState, LinkStatus};
-use crate::store::{Peer, PeerState, Store};
+use crate::store::{Peer, Store};
+use crate::types::{Class, Device, PairingWindow, PublicIdentity};
 use crate::util;
-
-/// How a message travels (relay-protocol §6.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Kept until the relay has it, and by the relay until the recipient has it. At most 65,000 bytes, sealed.
-    Stored,
-    /// Delivered now or not at all. At most 524,000 bytes, sealed.
-    Live,
-}
-
-/// Who a client is, as others may know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicIdentity {
-    /// The namespace it is in: its own for an agent, its agent's for a device.
-    pub namespace_id: NamespaceId,
-    /// Its signing key, by which the relay and its peers name it.
-    pub ed25519_pub: PublicKey,
-    /// Its key agreement key.
-    pub x25519_pub: XPublicKey,
-}
-
-/// Whether the owner admitted a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceState {
-    /// It paired and waits.
-    Pending,
-    /// It may connect.
-    Authorized,
-}
-
-impl DeviceState {
-    /// `pending` or `authorized`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Authorized => "authorized",
-        }
-    }
-}
-
-/// A device of this agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// Its key.
-    pub key: PublicKey,
-    /// Whether it is admitted.
-    pub state: DeviceState,
-    /// What it says it runs on.
-    pub platform: Option<Platform>,
-    /// The six digits both screens show.
-    pub verification_code: VerificationCode,
-    /// Unix milliseconds when it first paired.
-    pub created_at: u64,
-    /// Unix milliseconds when it was last heard of.
-    pub last_seen: Option<u64>,
-    /// Whether the relay says that it is connected.
-    pub online: bool,
-}
-
-/// An open pairing window.
-#[derive(Debug, Clone)]
-pub struct PairingWindow {
-    /// Names the window in [`crate::RelayEvent::Paired`]; rises with every window of this process.
-    pub id: u64,
-    /// What the QR shows. It bears the token: show it, and keep it nowhere.
-    pub qr: QrPayload,
-    /// Unix milliseconds.
-    pub expires_at: u64,
-}
 
 /// One running client, agent or device. Cheap to clone; the client runs until [`Self::shutdown`] or until the last handle
 /// is dropped.
@@ -222,7 +153,7 @@ impl RelayClient {
         (Self { inner: Arc::new(inner) }, events)
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
 
@@ -328,7 +259,7 @@ impl RelayClient {
         let online = self.shared().online.borrow().clone();
         let keys = &self.shared().keys;
         let peers = self.shared().store.peers().await?;
-        Ok(peers.iter().map(|peer| device(keys, peer, online.contains(&peer.ed))).collect())
+        Ok(peers.iter().map(|peer| Device::from_peer(keys, peer, online.contains(&peer.ed))).collect())
     }
 
     /// Admits a device. Durable when this returns; the relay is told at once or with the next connection. The device's
@@ -372,44 +303,6 @@ impl RelayClient {
         pipe::reject(&self.inner.commands, invitation, reason).await
     }
 
-    /// Device: its agent.
-    pub fn agent(&self) -> Option<PublicKey> {
-        self.shared().agent
-    }
-
-    /// Device: the six digits both screens show.
-    pub async fn verification_code(&self) -> Result<Option<VerificationCode>, StoreError> {
-        let Some(agent) = self.agent() else { return Ok(None) };
-        let peer = self.shared().store.peer(&agent).await?;
-        Ok(peer.map(|peer| code_of(&self.shared().keys, &peer)))
-    }
-
-    /// Device: signs a decision with the device's key (crypto.md, Decisions that can be proved).
-    pub fn sign_decision(&self, request_id: &str, digest: &[u8; 32], approved: bool) -> Signature {
-        let keys = &self.shared().keys;
-        decision::sign(&keys.identity, &keys.namespace, request_id, digest, approved)
-    }
-
-    /// Device: puts a message for the agent into the outbox, where it stays until [`Self::outbox_confirm`], through
-    /// restarts and crashes; a newer one of the same slot replaces it. It is sent at once, and again after reconnections
-    /// until it is confirmed, so the agent may get it more than once: it must know it by its own id.
-    pub async fn outbox_put(&self, slot: &str, body: impl AsRef<[u8]>) -> Result<(), SendError> {
-        let agent = self.agent().ok_or(SendError::UnknownPeer)?;
-        self.send_in(&agent, Some(slot.to_owned()), body.as_ref(), Class::Stored, true).await
-    }
-
-    /// Device: the agent has it. Whether it was still in the outbox.
-    pub async fn outbox_confirm(&self, slot: &str) -> Result<bool, StoreError> {
-        let Some(agent) = self.agent() else { return Ok(false) };
-        self.shared().store.confirm(&agent, slot).await
-    }
-
-    /// Device: the slots that wait for confirmation, oldest first.
-    pub async fn outbox(&self) -> Result<Vec<String>, StoreError> {
-        let Some(agent) = self.agent() else { return Ok(Vec::new()) };
-        self.shared().store.kept(&agent).await
-    }
-
     /// Stops: ends pipes and connection, waits for every task, closes the store. Stored messages stay stored.
     pub async fn shutdown(&self) {
         let shared = self.shared();
@@ -423,21 +316,6 @@ impl RelayClient {
         self.shutdown().await;
         let dir = &self.inner.dir;
         Folder::open(dir)?.erase().map_err(|source| StartError::Folder { dir: dir.clone(), source })
-    }
-}
-
-fn device(keys: &Keyring, peer: &Peer, online: bool) -> Device {
-    Device {
-        key: peer.ed,
-        state: match peer.state {
-            PeerState::Pending => DeviceState::Pending,
-            PeerState::Authorized => DeviceState::Authorized,
-        },
-        platform: Platform::from_code(peer.platform),
-        verification_code: code_of(keys, peer),
-        created_at: peer.created_at as u64,
-        last_seen: peer.last_seen.map(|t| t as u64),
-        online,
     }
 }
 

@@ -31,6 +31,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
 mod client;
+mod client_device;
 pub mod device;
 mod engine;
 mod error;
@@ -44,13 +45,14 @@ mod pipe;
 mod receive;
 mod seed;
 #[cfg(test)]
-mod simulation;
+mod simulation_tests;
 mod status;
 mod store;
+mod types;
 mod util;
 mod wire;
 
-pub use client::{Class, Device, DeviceState, PairingWindow, PublicIdentity, RelayClient};
+pub use client::RelayClient;
 pub use error::{DeviceError, PairingError, PipeError, SendError, StartError, StoreError};
 pub use event::{Events, Received, RelayEvent, SendFailure};
 pub use net::{RelayUrl, RelayUrlError};
@@ -58,6 +60,7 @@ pub use options::{AgentOptions, DeviceOptions, Timings};
 pub use pipe::{IncomingPipe, PipeConnection, PipeReceiver, PipeSender};
 pub use seed::SeedError;
 pub use status::{LinkProblem, LinkState, LinkStatus};
+pub use types::{Class, Device, DeviceState, PairingWindow, PublicIdentity};
 
 /// The platforms a device may say it runs on.
 pub use skald_relay_common::frame::Platform;

@@ -1,7 +1,7 @@
 //! The folder and the seed in it (crypto.md, Identity).
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -79,11 +79,13 @@ impl Folder {
     pub(crate) fn read_seed(&self) -> Result<Option<Seed>, SeedError> {
         let path = self.dir.join("seed");
         let fail = |source| SeedError::Io { path: path.clone(), source };
-        let meta = match fs::symlink_metadata(&path) {
-            Ok(meta) => meta,
+        let file = match File::open(&path) {
+            Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(fail(e)),
         };
+        // Of the file that is read, not of what its name may mean a moment later.
+        let meta = file.metadata().map_err(fail)?;
         let mode = meta.mode() & 0o7777;
         if mode & 0o177 != 0 {
             return Err(SeedError::Mode { path, mode });
@@ -91,7 +93,8 @@ impl Folder {
         if meta.len() != Seed::LEN as u64 {
             return Err(SeedError::Length { path, len: meta.len() });
         }
-        let bytes = Zeroizing::new(fs::read(&path).map_err(fail)?);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(Seed::LEN + 1));
+        file.take(Seed::LEN as u64 + 1).read_to_end(&mut bytes).map_err(fail)?;
         match Seed::try_from(bytes.as_slice()) {
             Ok(seed) => Ok(Some(seed)),
             Err(wrong) => Err(SeedError::Length { path, len: wrong.0 as u64 }),

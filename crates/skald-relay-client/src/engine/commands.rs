@@ -8,12 +8,13 @@ use skald_relay_common::ids::PublicKey;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use crate::client::{PairingWindow, reply};
+use crate::client::reply;
 use crate::error::{DeviceError, PairingError, PipeError, SendError};
 use crate::event::RelayEvent;
 use crate::link::Input;
 use crate::outbox::LiveItem;
 use crate::store::PeerState;
+use crate::types::PairingWindow;
 use crate::util;
 
 type To<T, E> = oneshot::Sender<Result<T, E>>;

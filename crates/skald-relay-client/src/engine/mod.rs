@@ -6,6 +6,7 @@ mod commands;
 mod frames;
 mod pairing;
 mod signals;
+mod tell;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use crate::client::Shared;
 use crate::error::StoreError;
 use crate::event::RelayEvent;
 use crate::link::{Effect, Input, Machine, Pacer, Role, Urgency};
-use crate::outbox::{Failed, Outbox, Outgoing};
+use crate::outbox::{Outbox, Outgoing};
 use crate::receive::Receiver;
 use crate::seed::Folder;
-use crate::status::{LinkProblem, LinkStatus};
+use crate::status::LinkProblem;
 use crate::store::fact;
 use crate::util;
 use crate::wire::{Report, Wire, WireCommand, WireEvent};
@@ -104,6 +105,7 @@ impl Engine {
     }
 
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let _ended = tell::Ended(self.shared.clone());
         let stop = self.shared.stop.clone();
         self.input(Input::Start).await;
         loop {
@@ -128,7 +130,7 @@ impl Engine {
         }
         // What waits for answers hears that there are none: the senders are dropped with the engine.
         self.input(Input::Stop).await;
-        self.shared.stop.cancel();
+        stop.cancel();
         self.shared.store.close().await;
     }
 
@@ -306,45 +308,6 @@ impl Engine {
         }
         self.signals.disconnected();
         self.set_online(BTreeSet::new());
-    }
-
-    fn failed(&mut self, failed: Failed) {
-        match failed.pipe {
-            Some(pipe) => self.signals.failed(&pipe, failed.why),
-            None => self.pass(RelayEvent::SendFailed { peer: failed.peer, why: failed.why }),
-        }
-    }
-
-    fn pass(&self, event: RelayEvent) {
-        if self.passing.try_send(event).is_err() {
-            tracing::debug!("a passing event was dropped: the application does not read them");
-        }
-    }
-
-    /// Replaces who is online, telling each change once.
-    fn set_online(&self, now: BTreeSet<PublicKey>) {
-        let before = self.shared.online.borrow().clone();
-        if *before == now {
-            return;
-        }
-        for (peer, online) in
-            before.difference(&now).map(|p| (*p, false)).chain(now.difference(&before).map(|p| (*p, true)))
-        {
-            self.pass(RelayEvent::PresenceChanged { peer, online });
-        }
-        self.shared.online.send_replace(Arc::new(now));
-    }
-
-    fn tell_status(&self) {
-        let (state, problem) = (self.machine.state(), self.machine.problem());
-        self.shared.status.send_if_modified(|status| {
-            if status.state == state && status.last_error.as_ref() == problem {
-                return false;
-            }
-            let since = if status.state == state { status.since } else { util::now_ms() };
-            *status = LinkStatus { state, last_error: problem.cloned(), since };
-            true
-        });
     }
 
     /// Messages leave once the session stands and the relay knows the devices they go to.

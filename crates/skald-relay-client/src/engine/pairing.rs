@@ -16,10 +16,11 @@ use skald_relay_common::ids::{PairingToken, PublicKey};
 use tokio::sync::oneshot;
 
 use super::Engine;
-use crate::client::{PairingWindow, reply};
+use crate::client::reply;
 use crate::error::PairingError;
 use crate::status::LinkProblem;
 use crate::store::{Admission, PeerState, Store};
+use crate::types::PairingWindow;
 use crate::util;
 
 const GRACE_MS: u64 = 30_000;
