@@ -124,8 +124,8 @@ impl Home {
                 devices.as_array()?.iter().find(shown).cloned()
             })?;
         let opened = window["code"].as_str().context("the window has no code")?;
-        let window = self.api.get(&self.connector(&format!("pairing/{opened}")))?.expect(200)?;
-        ensure!(window["state"] == "paired", "the window says {window}");
+        let paired = |window: &Value| (window["state"] == "paired").then_some(());
+        self.api.until(&self.connector(&format!("pairing/{opened}")), "the window is used", paired)?;
         Ok((pairing, pending))
     }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use skald_testkit::{Authority, Finished, HostProcess, Phone, Program, Scratch, binary, free_port};
+use skald_testkit::{Authority, Client, Finished, HostProcess, Phone, Program, Scratch, binary, free_port};
 use skald_tests::Home;
 
 const CONNECTOR: &str = "/api/v1/plugins/mobile-connector";
@@ -62,9 +62,21 @@ fn a_second_host_on_the_same_folder_is_refused() -> Result<()> {
 }
 
 #[test]
-fn a_relay_without_tls_starts_on_loopback_alone_and_only_when_told() -> Result<()> {
+fn a_relay_without_tls_refuses_plain_connections_and_is_insecure_on_loopback_alone() -> Result<()> {
     let scratch = Scratch::new()?;
-    plain_refusal(&relay(&["--listen", "127.0.0.1:0"], &scratch.join("a"))?, "--insecure")?;
+    let mut command = Command::new(binary("skald-relay")?);
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(scratch.join("a"));
+    let plain = Program::start("skald-relay", command)?;
+    let url = plain.wait_for("its URL", |line| {
+        line.split_whitespace().find(|word| word.contains("ws://")).map(str::to_owned)
+    })?;
+    let refused = Client::new(&url.replace("ws://", "http://"))?.get("/v1/ws")?;
+    ensure!(
+        refused.status == 403 && refused.text().contains("encrypted"),
+        "{} {}",
+        refused.status,
+        refused.text()
+    );
     plain_refusal(&relay(&["--insecure", "--listen", "0.0.0.0:0"], &scratch.join("b"))?, "loopback")
 }
 
