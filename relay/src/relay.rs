@@ -52,7 +52,9 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address} ({cause}): stop what uses it, or choose another address with --listen")]
+    #[error(
+        "cannot listen on {address} ({cause}): stop what uses it, or choose another address with --listen"
+    )]
     Listen {
         /// Which address.
         address: SocketAddr,
@@ -170,15 +172,7 @@ async fn maintain(
     every: Duration,
     stop: CancellationToken,
 ) {
-    let mut ticks = tokio::time::interval(every);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        // The first tick is due at once, so even a relay that is stopped right away has swept one batch.
-        tokio::select! {
-            biased;
-            _ = ticks.tick() => {}
-            () = stop.cancelled() => return,
-        }
         let now = tokio::time::Instant::now().into_std();
         addresses.forget_idle(now);
         shared.hub.forget_idle(now);
@@ -192,6 +186,11 @@ async fn maintain(
                     break;
                 }
             }
+        }
+        // The sweep comes first, so even a relay that is stopped right away has swept one batch.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
         }
     }
 }
