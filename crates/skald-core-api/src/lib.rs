@@ -18,8 +18,8 @@ pub use items::{
     RequestId,
 };
 pub use plugin::{
-    Manifest, Plugin, PluginHttp, PluginRequest, PluginResponse, PluginState, PluginStatus, Running,
-    StartError,
+    ConfigFault, Manifest, Plugin, PluginHttp, PluginRequest, PluginResponse, PluginState, PluginStatus,
+    Running, StartError,
 };
 pub use principal::{Actor, DevicePeer, Permission, Principal};
 pub use streams::{

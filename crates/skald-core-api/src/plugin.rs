@@ -74,6 +74,15 @@ impl PluginStatus {
 #[error("{0}")]
 pub struct StartError(pub String);
 
+/// One setting that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFault {
+    /// The setting's name in the schema.
+    pub field: String,
+    /// One plain sentence that says what to write instead. Never the value itself.
+    pub message: String,
+}
+
 /// A request below `/api/plugin/{id}/`. The host has authenticated it and checked `Host`, `Origin` and size.
 #[derive(Debug, Clone)]
 pub struct PluginRequest {
@@ -145,8 +154,8 @@ pub trait Plugin: Send + Sync {
     fn openapi_paths(&self) -> Value {
         Value::Object(serde_json::Map::new())
     }
-    /// Checks settings beyond the schema without starting; the text names the setting and says what to write.
-    fn check_config(&self, config: &Value) -> Result<(), StartError> {
+    /// Checks settings beyond the schema without starting, one fault a setting.
+    fn check_config(&self, config: &Value) -> Result<(), Vec<ConfigFault>> {
         let _ = config;
         Ok(())
     }

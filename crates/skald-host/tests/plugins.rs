@@ -73,9 +73,11 @@ impl Plugin for Unruly {
         }
     }
 
-    fn check_config(&self, config: &Value) -> Result<(), StartError> {
+    fn check_config(&self, config: &Value) -> Result<(), Vec<ConfigFault>> {
         match config["mode"].as_str() {
-            Some("unthinkable") => Err(StartError("`mode` must be thinkable.".into())),
+            Some("unthinkable") => {
+                Err(vec![ConfigFault { field: "mode".into(), message: "`mode` must be thinkable.".into() }])
+            }
             Some("panic_check") => panic!("as told"),
             _ => Ok(()),
         }
@@ -223,7 +225,7 @@ async fn settings_that_do_not_hold_are_told_by_field_and_the_earlier_ones_run_on
         (json!({"size": "geheim"}), "size"),
         (json!({"mode": "run", "sise": 4}), "sise"),
         (json!([1]), "config"),
-        (json!({"mode": "unthinkable"}), "config"),
+        (json!({"mode": "unthinkable"}), "mode"),
         (json!({"mode": "panic_check"}), "config"),
     ] {
         let result = f.host.plugins().update("bad", None, Some(config.clone())).await;

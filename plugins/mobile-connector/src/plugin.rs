@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use skald_core_api::{
-    Manifest, Plugin, PluginContext, PluginHttp, PluginState, PluginStatus, Running, StartError,
+    ConfigFault, Manifest, Plugin, PluginContext, PluginHttp, PluginState, PluginStatus, Running, StartError,
     StreamRegistration,
 };
 use skald_relay_client::{AgentOptions, Timings};
@@ -72,8 +72,12 @@ impl Plugin for MobileConnector {
         openapi::paths()
     }
 
-    fn check_config(&self, config: &Value) -> Result<(), StartError> {
-        checked(config).map(drop)
+    fn check_config(&self, config: &Value) -> Result<(), Vec<ConfigFault>> {
+        let settings = Settings::read(config)
+            .map_err(|message| vec![ConfigFault { field: "config".into(), message }])?;
+        settings.check().map(drop).map_err(|faults| {
+            faults.into_iter().map(|f| ConfigFault { field: f.field.into(), message: f.message }).collect()
+        })
     }
 
     async fn start(&self, config: Value, context: PluginContext) -> Result<Box<dyn Running>, StartError> {

@@ -18,7 +18,7 @@ use super::config::Stored;
 use super::entry::{Command, Entry};
 use super::guard::{Guarded, calm};
 use super::{PluginInfo, Surroundings, alive};
-use crate::Error;
+use crate::{Error, FieldError};
 
 /// A plugin at work, seen from outside.
 struct Life {
@@ -129,7 +129,7 @@ impl Supervisor {
         };
         if let Some(config) = &config {
             let complete = self.entry.schema.check(config)?;
-            self.plugin_check(&complete).map_err(|e| Error::field("config", e))?;
+            self.plugin_check(&complete)?;
         }
         let settled = alive(self.entry.state()) || !new.enabled;
         if new == old && settled {
@@ -146,10 +146,15 @@ impl Supervisor {
         Ok(self.entry.info())
     }
 
-    fn plugin_check(&self, complete: &Value) -> Result<(), String> {
+    fn plugin_check(&self, complete: &Value) -> Result<(), Error> {
         match calm(|| self.entry.plugin.check_config(complete)) {
-            Some(result) => result.map_err(|e| e.0),
-            None => Err("The plugin failed over these settings; this is a fault in the plugin.".into()),
+            Some(result) => result.map_err(|faults| {
+                Error::Invalid(faults.into_iter().map(|f| FieldError::new(f.field, f.message)).collect())
+            }),
+            None => Err(Error::field(
+                "config",
+                "The plugin failed over these settings; this is a fault in the plugin.",
+            )),
         }
     }
 
@@ -192,7 +197,7 @@ impl Supervisor {
             None => Err("Its stored settings cannot be read: save them anew.".to_owned()),
             Some(config) => self.entry.schema.check(config).map_err(|e| e.to_string()),
         };
-        let config = match config.and_then(|c| self.plugin_check(&c).map(|()| c)) {
+        let config = match config.and_then(|c| self.plugin_check(&c).map(|()| c).map_err(|e| e.to_string())) {
             Ok(config) => config,
             Err(cause) => return self.entry.show(PluginState::Failed, Some(cause)),
         };

@@ -87,9 +87,7 @@ test("dates and moments are checked and moments become instants", () => {
   assert.equal(content.at, new Date("2026-12-01T09:30").toISOString());
 });
 
-test("errors reach the fields they speak of, also when they come in one text", () => {
-  const one = { field: "config", message: "relay_url: Write it as wss://relay.example: with a path. relay_ca: There is no such file." };
-  assert.deepEqual(errs.spread([one], ["relay_url", "relay_ca"]), { fields: { relay_url: "Write it as wss://relay.example: with a path.", relay_ca: "There is no such file." }, rest: [] });
+test("errors reach the fields they speak of", () => {
   assert.deepEqual(errs.spread([{ field: "config.port", message: "Too low." }, { field: "", message: "The disk is full." }], ["port"]), { fields: { port: "Too low." }, rest: ["The disk is full."] });
   assert.deepEqual(errs.spread([{ field: "x", message: "No." }], []), { fields: {}, rest: ["No."] });
 });
