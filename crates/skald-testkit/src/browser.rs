@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::Program;
@@ -121,12 +121,9 @@ impl Page<'_> {
         self.act("look", json!({ "width": width, "height": height, "scheme": scheme })).map(drop)
     }
 
-    /// Fails where the page has reported an error since the last call.
-    pub fn no_faults(&self) -> Result<()> {
+    /// The errors that the page has reported since the last call, its own and the browser's.
+    pub fn faults(&self) -> Result<Vec<String>> {
         let faults = self.act("faults", json!({}))?;
-        if faults.as_array().is_some_and(Vec::is_empty) {
-            return Ok(());
-        }
-        bail!("the page {} reported {faults}", self.name)
+        Ok(faults.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 }

@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     let take = |name: &str| page.picture(&folder.join(name), None);
     home.connect()?;
     page.act("reload", json!({}))?;
-    page.see("Running")?;
+    page.act("wait", json!({ "selector": ".plugin-status.running" }))?;
     take("plugin.png")?;
 
     page.follow("Devices")?;
