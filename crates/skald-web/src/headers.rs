@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use http::header::{self, HeaderMap, HeaderName};
 
 /// For pages: our own files and connections, and nothing else. Scripts and styles are files, never inline.
@@ -26,12 +26,17 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     let api = is_api(request.uri().path());
     let mut response = next.run(request).await;
     let page = !api && is_html(response.headers());
+    // A browser puts the headers of this answer over those it has kept. This one has no type to tell what it is about, so
+    // it leaves the policy that was given with the content.
+    let unchanged = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     for (name, value) in FIXED {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let policy = if page { PAGE_POLICY } else { DATA_POLICY };
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    if !unchanged {
+        let policy = if page { PAGE_POLICY } else { DATA_POLICY };
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    }
     if api || !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }

@@ -207,3 +207,17 @@ async fn every_answer_bears_the_headers_that_keep_it_safe() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_page_that_has_not_changed_keeps_the_policy_it_came_with() {
+    let (home, _token) = Home::with_token().await;
+    let page = home.send(Ask::get("/")).await;
+    let Some(tag) = page.headers.get("etag").and_then(|tag| tag.to_str().ok()) else {
+        // This build has no page.
+        return;
+    };
+    let again = home.send(Ask::get("/").header("if-none-match", tag)).await;
+    assert_eq!(again.status, 304);
+    // A browser lays these headers over the ones it has: another policy here would forbid the page its own scripts.
+    assert!(!again.headers.contains_key("content-security-policy"));
+}
