@@ -218,7 +218,10 @@ impl Shared {
             Request::Watch => None,
             Request::Pipe => Some(Failure::usage("A pipe must be the first thing that is asked for.").into()),
             Request::Shown { digests, notes_below } => {
-                let _ = self.asks.send(Ask::Shown { digests, notes_below }).await;
+                let (reply, remembered) = oneshot::channel();
+                let _ = self.asks.send(Ask::Shown { digests, notes_below, reply }).await;
+                // Whatever is asked next over this conversation is answered behind it.
+                let _ = remembered.await;
                 None
             }
             Request::Answer { request_id, digest, draft } => {

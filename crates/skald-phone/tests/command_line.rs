@@ -166,3 +166,16 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
     let output = child.wait_with_output().expect("ended");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
 }
+
+#[test]
+fn a_damaged_pairing_is_said_and_can_be_cleared() {
+    let dir = tempfile::tempdir().expect("folder");
+    let home = dir.path().join("home");
+    std::fs::create_dir(&home).expect("made");
+    std::fs::write(home.join("lock"), "").expect("written");
+    std::fs::write(home.join("pairing.json"), "{\"name\":").expect("written");
+    assert!(refused(&home, &["inbox"], "", 2).contains("damaged"));
+    assert!(refused(&home, &["status"], "", 2).contains("--force"));
+    assert_eq!(run(&home, &["logout", "--force"], "").status.code(), Some(0));
+    assert!(refused(&home, &["inbox"], "", 2).contains("not paired"));
+}

@@ -359,3 +359,79 @@ async fn logging_out_makes_both_sides_forget() {
     assert!(phone.refused(&["inbox"], 2).await.contains("not paired"));
     assert!(phone.ok(&["status"]).await.contains("not paired"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commands_at_once_share_one_connection_and_none_is_lost() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    let ids = ["m-1", "m-2", "m-3", "m-4", "m-5"];
+    host.set(|s| s.approvals.extend(ids.map(|id| approval(id, id)))).await;
+    // None of them watches: whoever comes first holds the home, and hands it on when it ends.
+    let (a, b, c, d, e) = tokio::join!(
+        phone.run(&["approve", "m-1"]),
+        phone.run(&["approve", "m-2"]),
+        phone.run(&["reject", "m-3"]),
+        phone.run(&["approve", "m-4"]),
+        phone.run(&["reject", "m-5"]),
+    );
+    for output in [a, b, c, d, e] {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let state = host.state();
+    let mut answered: Vec<_> =
+        state.of_kind("approval_response").iter().map(|a| a["request_id"].to_string()).collect();
+    answered.sort();
+    answered.dedup();
+    assert_eq!(answered.len(), ids.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_exposed_or_damaged_stop_the_device_and_are_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    let seed = phone.home.join("link/seed");
+    std::fs::set_permissions(&seed, std::fs::Permissions::from_mode(0o644)).expect("mode");
+    let told = phone.refused(&["inbox"], 2).await;
+    assert!(told.contains("can be read by others"), "{told}");
+    std::fs::set_permissions(&seed, std::fs::Permissions::from_mode(0o600)).expect("mode");
+    phone.ok(&["inbox"]).await;
+    let whole = std::fs::read(&seed).expect("seed");
+    std::fs::write(&seed, &whole[..31]).expect("cut");
+    let told = phone.refused(&["inbox"], 2).await;
+    assert!(told.contains("damaged"), "{told}");
+    assert_eq!(std::fs::read(&seed).expect("seed").len(), 31);
+    // Keys that cannot say goodbye can still be deleted.
+    phone.refused(&["logout", "--wait", "1s"], 2).await;
+    phone.ok(&["logout", "--force", "--wait", "1s"]).await;
+    assert!(!seed.exists());
+    // The same folder pairs again, as a new device.
+    phone.pair(&host).await;
+    phone.ok(&["inbox"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pairing_again_with_the_same_host_keeps_the_device_working() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    phone.pair(&host).await;
+    host.set(|s| s.approvals.push(approval("again-1", "a"))).await;
+    phone.ok(&["approve", "again-1"]).await;
+    assert_eq!(host.client.devices().await.expect("devices").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_wait_until_somebody_looks() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    host.set(|s| s.approvals.push(approval("n-1", "a"))).await;
+    let note = json!({"v": 1, "kind": "notification", "id": uuid::Uuid::new_v4(), "ts": now(),
+        "title": "Backup finished", "body": "412 files"});
+    let device = host.client.devices().await.expect("devices")[0].key;
+    host.client.send(&device, note.to_string(), skald_relay_client::Class::Stored).await.expect("sent");
+    // This command receives it and has no place to show it.
+    phone.ok(&["approve", "n-1"]).await;
+    let shown = phone.ok(&["inbox"]).await;
+    assert!(shown.contains("Backup finished") && shown.contains("412 files"), "{shown}");
+    assert!(!phone.ok(&["inbox"]).await.contains("Backup finished"), "once is enough");
+}

@@ -131,6 +131,7 @@ fn obstacle(view: Option<&View>) -> String {
         Some(view) => match (view.link, view.host, &view.error) {
             (Link::NotAdmitted, ..) => "The host has not admitted this device".into(),
             (Link::Connected, HostState::Offline, _) => "Your host is not connected to the relay".into(),
+            (Link::Connected, _, Some(error)) => error.trim_end_matches('.').to_owned(),
             (Link::Connected, ..) => "Your host did not answer in time".into(),
             (_, _, Some(error)) => {
                 format!("The relay cannot be reached ({})", error.trim_end_matches('.'))

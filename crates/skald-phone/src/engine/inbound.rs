@@ -1,7 +1,7 @@
 //! What the relay brings.
 
 use serde_json::Value;
-use skald_payloads::{Envelope, Payload};
+use skald_payloads::{Discard, Envelope, Payload};
 use skald_relay_client::{RelayEvent, SendFailure};
 
 use super::Engine;
@@ -54,6 +54,12 @@ impl Engine {
             }
             Err(discard) => {
                 tracing::warn!("{discard}");
+                if discard == Discard::Age && live {
+                    self.error = Some(
+                        "This computer's clock and the host's are more than seven days apart; set the clock."
+                            .into(),
+                    );
+                }
                 return true;
             }
         };
@@ -106,6 +112,7 @@ impl Engine {
         }
         if live {
             self.host = HostState::Online;
+            self.error = None;
             self.current = true;
             self.wanted = false;
             self.ask_at = None;

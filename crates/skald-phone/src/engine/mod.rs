@@ -39,6 +39,8 @@ pub enum Ask {
         digests: BTreeMap<String, String>,
         /// The first note that was not shown.
         notes_below: u64,
+        /// Told when it is remembered.
+        reply: oneshot::Sender<()>,
     },
     /// Keep and send an answer; the reply is its token once it is durable.
     Answer {
@@ -213,10 +215,11 @@ impl Engine {
                 self.pause = ASK_AGAIN;
                 self.request().await;
             }
-            Ask::Shown { digests, notes_below } => {
+            Ask::Shown { digests, notes_below, reply } => {
                 if self.parts.desk.shown(&digests, notes_below) {
                     self.remember();
                 }
+                let _ = reply.send(());
             }
             Ask::Answer { request_id, digest, draft, reply } => {
                 let taken = self.take(&request_id, digest.as_deref(), &draft);
