@@ -68,6 +68,10 @@ fn a_person_signs_in_enables_the_connector_pairs_and_answers_on_both_screens() -
     let phone = home.phone("phone");
     pair_on_the_page(&home, &page, &phone)?;
 
+    // Loading the page again, which the host answers with "unchanged", leaves it working.
+    page.act("reload", json!({}))?;
+    page.see("Ann's terminal")?;
+
     page.follow("Inbox")?;
     let mut on_page =
         home.host.skald_waiting(&["approve", "--tool", "deploy", "--summary", "Deploy to the moon"])?;

@@ -79,9 +79,9 @@ impl Page<'_> {
         self.act("click", json!({ "role": "button", "name": button, "exact": true })).map(drop)
     }
 
-    /// Follows the link of this name.
+    /// Follows the first link whose name holds this.
     pub fn follow(&self, link: &str) -> Result<()> {
-        self.act("click", json!({ "role": "link", "name": link, "exact": true })).map(drop)
+        self.act("click", json!({ "role": "link", "name": link })).map(drop)
     }
 
     /// Flips the switch of this name.

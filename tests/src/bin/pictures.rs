@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use skald_testkit::{Browser, Page};
+use skald_testkit::Browser;
 use skald_tests::{Home, verification_code};
 
 fn main() -> Result<()> {
@@ -14,12 +14,10 @@ fn main() -> Result<()> {
     let home = Home::fresh()?;
     let browser = Browser::start()?;
     let page = browser.page("owner");
-    desk(&page, "light")?;
+    page.look(1080, 720, "light")?;
     page.goto(&home.host.link()?)?;
     page.see("Nothing waits for you")?;
-    page.act("goto", json!({ "url": format!("{}/plugins/mobile-connector", home.host.origin()) }))?;
-    page.fill("Relay address", home.relay.url())?;
-    page.see("Relay address")?;
+    page.goto(&format!("{}/plugins/mobile-connector", home.host.origin()))?;
     let take = |name: &str| page.picture(&folder.join(name), None);
     home.connect()?;
     page.act("reload", json!({}))?;
@@ -43,11 +41,10 @@ fn main() -> Result<()> {
     pairing.finished()?.ok()?;
 
     ask(&home)?;
-    page.follow("Inbox")?;
+    // Opened anew, so that no message of what was done before lies over it.
+    page.goto(&format!("{}/inbox", home.host.origin()))?;
     page.see("Which branch")?;
     take("inbox.png")?;
-    desk(&page, "dark")?;
-    take("inbox-dark.png")?;
 
     let proxy = phone.start(&["proxy", "--listen", "127.0.0.1:0"])?;
     let address = proxy.wait_for("its address", |line| {
@@ -59,10 +56,6 @@ fn main() -> Result<()> {
     pocket.see("Deploy")?;
     pocket.picture(&folder.join("inbox-phone.png"), None)?;
     Ok(())
-}
-
-fn desk(page: &Page<'_>, scheme: &str) -> Result<()> {
-    page.look(1080, 720, scheme)
 }
 
 fn ask(home: &Home) -> Result<()> {
