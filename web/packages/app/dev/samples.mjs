@@ -67,7 +67,7 @@ export function inboxSample() {
           summary: "Delete build folders and rebuild the release",
           blocks: [
             { type: "block", label: "Command", value: "find . -name target -type d -prune -exec rm -rf {} + \\\n  && cargo build --release --workspace --locked \\\n  && ./target/release/skald --version", value_type: "command" },
-            { type: "key_value", key: "Folder", value: "/home/ada/projects/skald", value_type: "path" },
+            { type: "key_value", key: "Folder", value: "~/projects/skald", value_type: "path" },
             { type: "key_value", key: "Timeout", value: 600, value_type: "number" },
             { type: "key_value", key: "Network", value: false, value_type: "boolean" },
           ],
