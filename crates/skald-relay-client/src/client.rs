@@ -172,7 +172,7 @@ impl RelayClient {
         }
     }
 
-    /// Which members of the namespace the relay says are connected, to be watched. Empty without a connection.
+    /// Which of this client's peers the relay says are connected, to be watched. Empty without a connection.
     pub fn online(&self) -> watch::Receiver<Arc<BTreeSet<PublicKey>>> {
         self.shared().online.subscribe()
     }

@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::keyring::Keyring;
 use crate::store::{InboundRow, InboundWhat, Store};
 
-/// Something happened.
-#[derive(Debug, Clone, PartialEq)]
+/// Something happened. `Debug` leaves a message's body out.
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RelayEvent {
     /// A message from an authorised peer. Durable: it comes again after a restart until it is acknowledged.
@@ -62,6 +62,33 @@ pub enum RelayEvent {
         /// Which.
         key: PublicKey,
     },
+}
+
+impl std::fmt::Debug for RelayEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Message { peer, live, received_at, .. } => f
+                .debug_struct("Message")
+                .field("peer", peer)
+                .field("live", live)
+                .field("received_at", received_at)
+                .finish_non_exhaustive(),
+            Self::Paired { key, platform, window, authorized, .. } => f
+                .debug_struct("Paired")
+                .field("key", key)
+                .field("platform", platform)
+                .field("window", window)
+                .field("authorized", authorized)
+                .finish_non_exhaustive(),
+            Self::PresenceChanged { peer, online } => {
+                f.debug_struct("PresenceChanged").field("peer", peer).field("online", online).finish()
+            }
+            Self::SendFailed { peer, why } => {
+                f.debug_struct("SendFailed").field("peer", peer).field("why", why).finish()
+            }
+            Self::Revoked { key } => f.debug_struct("Revoked").field("key", key).finish(),
+        }
+    }
 }
 
 /// Why a message will not reach its recipient.

@@ -292,3 +292,51 @@ async fn noise_from_a_relay_breaks_nothing() {
     assert_eq!(next_message(&mut events).await.1, "good");
     assert_eq!(agent.status().borrow().state, LinkState::Connected);
 }
+
+#[tokio::test]
+async fn fault_13_a_window_lasts_no_longer_than_was_asked_whatever_the_relay_says() {
+    let (place, puppet) = (Place::new(), Puppet::new().await);
+    let (agent, _events) = agent(&puppet.url(), &place.path("agent")).await;
+    let mut session = puppet.session().await;
+    session.authorized().await;
+    for (asked, longest) in [(60, 60_000), (0, 300_000)] {
+        let open = tokio::spawn({
+            let agent = agent.clone();
+            async move { agent.open_pairing(Duration::from_secs(asked)).await.unwrap() }
+        });
+        session.find(|f| matches!(f, FromPeer::PairingStart { .. }).then_some(())).await;
+        let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        session.send(FromRelay::PairingReady(u32::MAX)).await;
+        let window = open.await.unwrap();
+        let lasts = window.expires_at.saturating_sub(before.as_millis() as u64);
+        assert!(lasts <= longest + 30_000, "asked for {asked} s, open for {lasts} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_names_members_without_end_fills_no_memory() {
+    let (place, puppet, keys) = (Place::new(), Puppet::new().await, Keys::new(1));
+    let (agent, _events, mut session) = with_device(&place, &puppet, &keys).await;
+    let device = keys.0.public_key();
+    let strangers = (10..60).map(|byte| Keys::new(byte).0.public_key());
+    session.send(FromRelay::PresenceEvent { peer: device, online: true }).await;
+    for peer in strangers.clone() {
+        session.send(FromRelay::PresenceEvent { peer, online: true }).await;
+    }
+    session.settle().await;
+    assert_eq!(**agent.online().borrow(), BTreeSet::from([device]));
+    session.send(FromRelay::PresenceList(strangers.chain([device]).collect())).await;
+    session.settle().await;
+    assert_eq!(**agent.online().borrow(), BTreeSet::from([device]));
+}
+
+#[tokio::test]
+async fn an_event_shows_nothing_of_a_message() {
+    let (place, puppet, keys) = (Place::new(), Puppet::new().await, Keys::new(1));
+    let (_agent, mut events, mut session) = with_device(&place, &puppet, &keys).await;
+    session.send(keys.seal(&identity(&place.path("agent")), 1, b"ABAB")).await;
+    let received = next(&mut events).await;
+    let shown = format!("{received:?}");
+    assert!(!shown.contains("ABAB") && !shown.contains("65, 66"), "{shown}");
+    received.ack().await.unwrap();
+}

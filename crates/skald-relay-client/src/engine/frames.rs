@@ -1,5 +1,6 @@
 //! Frames of a live session.
 
+use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
 
 use skald_relay_common::codes::ErrorCode;
@@ -19,6 +20,10 @@ impl Engine {
             FromRelay::PairingReady(ttl) => self.pairing_ready(ttl).await,
             FromRelay::ClientPaired(paired) => self.client_paired(paired).await,
             FromRelay::PeerOffline(peer) => {
+                // A relay may name keys without end; who is known here is bounded.
+                if self.shared.store.peer(&peer).await?.is_none() {
+                    return Ok(());
+                }
                 self.absent.insert(peer);
                 for failed in self.outbox.peer_offline(&peer) {
                     self.failed(failed);
@@ -29,9 +34,8 @@ impl Engine {
                 Ok(())
             }
             FromRelay::PresenceList(list) => {
-                let me = self.shared.keys.me();
-                let online: std::collections::BTreeSet<_> =
-                    list.into_iter().filter(|peer| *peer != me).collect();
+                let known: HashSet<_> = self.shared.store.peers().await?.iter().map(|peer| peer.ed).collect();
+                let online: BTreeSet<_> = list.into_iter().filter(|peer| known.contains(peer)).collect();
                 for peer in &online {
                     self.absent.remove(peer);
                 }
@@ -39,6 +43,9 @@ impl Engine {
                 Ok(())
             }
             FromRelay::PresenceEvent { peer, online } => {
+                if !self.shared.store.seen(&peer, util::now_ms()).await? {
+                    return Ok(());
+                }
                 let mut members = (**self.shared.online.borrow()).clone();
                 if online {
                     members.insert(peer);
@@ -49,7 +56,7 @@ impl Engine {
                     self.absent.insert(peer);
                 }
                 self.set_online(members);
-                Ok(self.shared.store.seen(&peer, util::now_ms()).await?)
+                Ok(())
             }
             FromRelay::Error(refusal) => self.refused(&refusal).await,
             FromRelay::PairingStopOk
@@ -85,7 +92,9 @@ impl Engine {
             Refused::Again | Refused::Presence => {}
             Refused::Failed(failed) => self.failed(failed),
             Refused::NothingUnderWay => {
-                if !self.pairing.refused(&word) && self.authorize.is_under_way() {
+                // That a window is closed already, which was to be closed, harms nothing.
+                let closed = code == Some(ErrorCode::PairingClosed);
+                if !self.pairing.refused(&word) && !closed && self.authorize.is_under_way() {
                     return Err(LinkProblem::Refused(word));
                 }
             }

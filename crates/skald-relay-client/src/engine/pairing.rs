@@ -25,6 +25,8 @@ use crate::util;
 
 const GRACE_MS: u64 = 30_000;
 const LONGEST: Duration = Duration::from_secs(600);
+/// What a ttl of 0 means to a relay, in seconds.
+const DEFAULT_TTL: u32 = 300;
 
 type Reply = oneshot::Sender<Result<PairingWindow, PairingError>>;
 
@@ -104,7 +106,9 @@ impl Engine {
         let Some(asking) = self.pairing.asking.take() else { return Ok(()) };
         self.pairing.windows += 1;
         let id = self.pairing.windows;
-        let expires_at = util::now_ms() + u64::from(ttl) * 1_000;
+        // The relay may shorten a window and never lengthen it: for as long as it is open here, `ClientPaired` counts.
+        let longest = if asking.ttl == 0 { DEFAULT_TTL } else { asking.ttl };
+        let expires_at = util::now_ms() + u64::from(ttl.min(longest)) * 1_000;
         let keys = &self.shared.keys;
         let qr = QrPayload {
             relay_url: self.shared.dialer.url.to_string(),

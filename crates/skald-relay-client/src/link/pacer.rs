@@ -20,7 +20,9 @@ pub(crate) enum Urgency {
     Later,
 }
 
-/// A token bucket a little smaller and a little slower than the relay's.
+/// A token bucket a little smaller and a little slower than the relay's. A relay that does not say what it allows may count
+/// otherwise than by a bucket: what leaves in any one minute then stays below the 60 that §10 names, with room for the few
+/// frames that are no messages.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     capacity: f64,
@@ -35,11 +37,14 @@ pub(crate) struct Pacer {
 impl Pacer {
     /// For a relay that allows so many messages a minute (0: it did not say), with a fresh connection.
     pub(crate) fn new(now: Instant, relay_per_minute: u32) -> Self {
-        let allowed = f64::from(if relay_per_minute == 0 { RELAY_DEFAULT } else { relay_per_minute });
-        let capacity = (allowed * 5.0 / 6.0).max(1.0);
+        let (allowed, burst, pace) = match relay_per_minute {
+            0 => (f64::from(RELAY_DEFAULT), 25.0 / 60.0, 0.5),
+            said => (f64::from(said), 5.0 / 6.0, 0.9),
+        };
+        let capacity = (allowed * burst).max(1.0);
         Self {
             capacity,
-            per_second: (allowed * 0.9 / 60.0).max(1.0 / 60.0),
+            per_second: (allowed * pace / 60.0).max(1.0 / 60.0),
             tokens: capacity,
             at: now,
             paused_until: None,
@@ -117,7 +122,7 @@ mod tests {
     fn fault_19_a_busy_sender_never_exceeds_the_relays_quota() {
         let start = Instant::now();
         let mut now = start;
-        let mut pacer = Pacer::new(now, 0);
+        let mut pacer = Pacer::new(now, 60);
         let mut relay = Relay { tokens: 60.0, at: now };
         let mut sent = 0;
         while now - start < Duration::from_secs(600) {
@@ -131,9 +136,28 @@ mod tests {
     }
 
     #[test]
+    fn fault_19_a_relay_that_does_not_say_what_it_allows_gets_fewer_than_60_in_any_minute() {
+        let start = Instant::now();
+        let mut now = start;
+        let mut pacer = Pacer::new(now, 0);
+        let mut sent = std::collections::VecDeque::new();
+        while now - start < Duration::from_secs(600) {
+            // Busy for two minutes, idle for the third: the burst comes again.
+            if (now - start).as_secs() % 180 >= 120 {
+                now += Duration::from_secs(60);
+            }
+            now = pacer.next(now, Urgency::Now);
+            pacer.spend(now);
+            sent.push_back(now);
+            sent.retain(|at| now - *at <= Duration::from_secs(60));
+            assert!(sent.len() < 60, "{} messages in one minute", sent.len());
+        }
+    }
+
+    #[test]
     fn fault_19_stored_messages_leave_room_for_opening_a_pipe() {
         let now = Instant::now();
-        let mut pacer = Pacer::new(now, 0);
+        let mut pacer = Pacer::new(now, 60);
         while pacer.allows(now, Urgency::Later) {
             pacer.spend(now);
         }

@@ -34,6 +34,11 @@ impl Outbox {
                 self.wake_at(pacer.next(now, Urgency::Now));
                 return Ok(None);
             }
+            if self.live_in_a_row >= super::LIVE_IN_A_ROW
+                && let Some(out) = self.next_stored(now, now_ms, pacer, Urgency::Now).await?
+            {
+                return Ok(Some(out));
+            }
             if self.presence_due {
                 self.presence_due = false;
                 self.under_way = Some(UnderWay::Presence);
@@ -43,7 +48,7 @@ impl Outbox {
                 return self.next_live(item, now, now_ms, pacer).await;
             }
         }
-        self.next_stored(now, now_ms, pacer).await
+        self.next_stored(now, now_ms, pacer, Urgency::Later).await
     }
 
     fn wake_at(&mut self, at: Instant) {
@@ -94,6 +99,7 @@ impl Outbox {
         let sealed = self.seal(&mut tx, &peer, item.framed.clone(), now_ms).await?;
         let Some((nonce, ciphertext)) = sealed else { return Ok(None) };
         self.commit(tx, &peer.ed).await?;
+        self.live_in_a_row = self.live_in_a_row.saturating_add(1);
         let out = message(item.peer, nonce, ciphertext, true);
         self.under_way = Some(UnderWay::Live(item));
         Ok(Some(out))
@@ -104,6 +110,7 @@ impl Outbox {
         now: Instant,
         now_ms: u64,
         pacer: &mut Pacer,
+        urgency: Urgency,
     ) -> Result<Option<Outgoing>, StoreError> {
         if !self.stored_waits {
             return Ok(None);
@@ -124,8 +131,8 @@ impl Outbox {
             }
             return Ok(None);
         };
-        if !pacer.allows(now, Urgency::Later) {
-            self.wake_at(pacer.next(now, Urgency::Later));
+        if !pacer.allows(now, urgency) {
+            self.wake_at(pacer.next(now, urgency));
             return Ok(None);
         }
         let Some(peer) = self.store.peer(&ed).await? else { return Ok(None) };
@@ -135,7 +142,7 @@ impl Outbox {
             // Sealed by another seed: whoever wrote it was somebody else.
             drop(tx);
             self.store.discard(seq).await?;
-            return Box::pin(self.next_stored(now, now_ms, pacer)).await;
+            return Box::pin(self.next_stored(now, now_ms, pacer, urgency)).await;
         };
         let Some((nonce, ciphertext)) = self.seal(&mut tx, &peer, framed, now_ms).await? else {
             return Ok(None);
@@ -146,6 +153,7 @@ impl Outbox {
             return Err(error);
         }
         self.commit(tx, &ed).await?;
+        self.live_in_a_row = 0;
         self.under_way = Some(UnderWay::Stored { seq, peer: ed, repeated: false });
         Ok(Some(message(ed, nonce, ciphertext, false)))
     }

@@ -7,6 +7,8 @@
 //! the first time is certain not to have gone on, and is sealed anew.
 
 mod leave;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -33,6 +35,11 @@ const MAX_LIVE: usize = 64;
 /// A live message that the relay found too frequent is tried so often.
 const LIVE_TRIES: u8 = 3;
 const MAX_PEER_PAUSE: Duration = Duration::from_secs(300);
+/// After so many live messages in a row it is the turn of a stored one that waits. A page that opens pipe after pipe
+/// takes the whole pace otherwise, and no question reaches anybody for as long as it does (fault 19).
+const LIVE_IN_A_ROW: u8 = 3;
+/// So often in a row a question for presence may end a session, or be refused, before one session goes without.
+const PRESENCE_TRIES: u8 = 2;
 
 /// A live message that waits for its turn.
 #[derive(Debug)]
@@ -92,8 +99,12 @@ pub(crate) struct Outbox {
     keys: Arc<Keyring>,
     counters: HashMap<PublicKey, (XPublicKey, SendCounter)>,
     live: VecDeque<LiveItem>,
+    /// How many of the last messages were live.
+    live_in_a_row: u8,
     under_way: Option<UnderWay>,
     presence_due: bool,
+    /// How often in a row the question for presence was not answered.
+    presence_failures: u8,
     /// Envelopes may be in the store whose fate is unknown; they go first.
     sealed_waits: bool,
     /// The peers they are for: nothing newer may overtake them.
@@ -112,8 +123,10 @@ impl Outbox {
             keys,
             counters: HashMap::new(),
             live: VecDeque::new(),
+            live_in_a_row: 0,
             under_way: None,
             presence_due: false,
+            presence_failures: 0,
             sealed_waits: true,
             held: HashSet::new(),
             stored_waits: true,
@@ -141,11 +154,16 @@ impl Outbox {
         Ok(())
     }
 
-    /// Queues a live message, framed already.
+    /// Queues a live message, framed already. One of the same slot that still waits gives it its place in the queue, so
+    /// that asking again and again neither fills the queue nor falls behind.
     pub(crate) fn put_live(&mut self, item: LiveItem) -> Result<(), SendError> {
         fits(&item.framed, true)?;
-        if let Some(slot) = &item.slot {
-            self.live.retain(|other| other.peer != item.peer || other.slot.as_ref() != Some(slot));
+        let same = |other: &&mut LiveItem| other.peer == item.peer && other.slot == item.slot;
+        if item.slot.is_some()
+            && let Some(waiting) = self.live.iter_mut().find(same)
+        {
+            waiting.framed = item.framed;
+            return Ok(());
         }
         if self.live.len() >= MAX_LIVE {
             return Err(SendError::QueueFull);
@@ -154,7 +172,13 @@ impl Outbox {
         Ok(())
     }
 
+    /// Asks who is connected. The seeds list this question among a client's frames alone (relay-protocol §13), so a relay
+    /// may refuse it from an agent, or even hang up: every other session then goes without, and holds.
     pub(crate) fn ask_presence(&mut self) {
+        if self.presence_failures >= PRESENCE_TRIES {
+            self.presence_failures = PRESENCE_TRIES - 1;
+            return;
+        }
         self.presence_due = true;
     }
 
@@ -180,9 +204,13 @@ impl Outbox {
 
     /// The relay has read what was under way.
     pub(crate) async fn proved(&mut self, now_ms: u64) -> Result<(), StoreError> {
-        if let Some(UnderWay::Stored { seq, peer, .. }) = &self.under_way {
-            self.store.handed_on(*seq, now_ms).await?;
-            self.paused.remove(peer);
+        match &self.under_way {
+            Some(UnderWay::Stored { seq, peer, .. }) => {
+                self.store.handed_on(*seq, now_ms).await?;
+                self.paused.remove(peer);
+            }
+            Some(UnderWay::Presence) => self.presence_failures = 0,
+            _ => {}
         }
         self.under_way = None;
         Ok(())
@@ -198,6 +226,9 @@ impl Outbox {
     ) -> Result<Refused, StoreError> {
         if code == Some(ErrorCode::RateLimited) {
             pacer.penalise(now);
+        }
+        if code.is_some_and(never_of_a_message) {
+            return Ok(Refused::NothingUnderWay);
         }
         let why = match code {
             Some(ErrorCode::RateLimited | ErrorCode::QueueFull | ErrorCode::Internal) => None,
@@ -228,6 +259,9 @@ impl Outbox {
             Some(UnderWay::Live(_) | UnderWay::Gone) => {}
             Some(UnderWay::Presence) => {
                 self.presence_due = code == Some(ErrorCode::RateLimited);
+                if !self.presence_due {
+                    self.presence_failures = self.presence_failures.saturating_add(1);
+                }
                 self.under_way = None;
                 return Ok(Refused::Presence);
             }
@@ -271,6 +305,10 @@ impl Outbox {
         let mut failed = Vec::new();
         let under_way = match self.under_way.take() {
             Some(UnderWay::Live(item)) => Some(item),
+            Some(UnderWay::Presence) => {
+                self.presence_failures = self.presence_failures.saturating_add(1);
+                None
+            }
             _ => None,
         };
         for item in under_way.into_iter().chain(self.live.drain(..)) {
@@ -300,6 +338,11 @@ impl Outbox {
             self.under_way = Some(UnderWay::Gone);
         }
     }
+}
+
+/// Codes that answer pairing or a handshake (relay-protocol §12): whatever message is under way, they are not about it.
+fn never_of_a_message(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::PairingClosed | ErrorCode::ChallengeTimeout | ErrorCode::InvalidSignature)
 }
 
 fn message(peer: PublicKey, nonce: MessageNonce, ciphertext: Vec<u8>, live: bool) -> Outgoing {

@@ -23,7 +23,8 @@ pub(crate) fn context(peer: &PublicKey) -> Vec<u8> {
 }
 
 impl Store {
-    /// Takes a message over: durable when this returns `Some`. `None`: `limit` messages wait for that peer already.
+    /// Takes a message over: durable when this returns `Some`. `None`: `limit` messages of its sort, with a slot or without,
+    /// wait for that peer already.
     pub(crate) async fn put(
         &self,
         row: NewRow<'_>,
@@ -40,8 +41,10 @@ impl Store {
                 .execute(&mut *tx)
                 .await?;
         }
-        let waiting: i64 = sqlx::query("SELECT count(*) FROM outbound WHERE peer = ?")
+        // Counted apart, so that no flood of other messages keeps out what replaces itself.
+        let waiting: i64 = sqlx::query("SELECT count(*) FROM outbound WHERE peer = ? AND (slot IS NULL) = ?")
             .bind(bytes(row.peer))
+            .bind(row.slot.is_none())
             .fetch_one(&mut *tx)
             .await?
             .try_get(0)?;
@@ -80,11 +83,13 @@ impl Store {
         Ok(row.map(|r| Ok::<_, sqlx::Error>((r.try_get(0)?, r.try_get(1)?))).transpose()?)
     }
 
-    /// The oldest message that waits for each authorised peer.
+    /// The oldest messages that wait for each authorised peer: what has a slot first, for it says how things stand, and
+    /// would otherwise wait behind every message that was put before it, to whomever.
     pub(crate) async fn waiting(&self) -> Result<Vec<(i64, PublicKey)>, StoreError> {
         let rows = sqlx::query(
             "SELECT min(o.seq) AS seq, o.peer AS peer FROM outbound o JOIN peers p ON p.ed = o.peer
-             WHERE o.handed_at IS NULL AND p.state = 'authorized' GROUP BY o.peer ORDER BY 1",
+             WHERE o.handed_at IS NULL AND p.state = 'authorized' GROUP BY o.peer, o.slot IS NULL
+             ORDER BY o.slot IS NULL, 1",
         )
         .fetch_all(&self.pool)
         .await?;

@@ -196,13 +196,14 @@ impl Store {
         Ok(true)
     }
 
-    pub(crate) async fn seen(&self, ed: &PublicKey, now_ms: u64) -> Result<(), StoreError> {
-        sqlx::query("UPDATE peers SET last_seen = max(coalesce(last_seen, 0), ?) WHERE ed = ?")
+    /// Notes when a peer was last heard of. `false`: there is no such peer.
+    pub(crate) async fn seen(&self, ed: &PublicKey, now_ms: u64) -> Result<bool, StoreError> {
+        let done = sqlx::query("UPDATE peers SET last_seen = max(coalesce(last_seen, 0), ?) WHERE ed = ?")
             .bind(int(now_ms))
             .bind(bytes(ed))
             .execute(&self.pool)
             .await?;
-        Ok(())
+        Ok(done.rows_affected() == 1)
     }
 
     /// Makes a block of send counters durable before any of them is used.
