@@ -134,6 +134,21 @@ fn fault_13_pairing_the_same_device_again_keeps_the_talk_going_both_ways() -> Re
 }
 
 #[test]
+fn fault_18_a_relay_that_accepts_and_then_says_nothing_is_given_up() -> Result<()> {
+    let home = Home::fresh()?;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let mut config = home.settings();
+    config["relay_url"] = json!(format!("wss://{}/v1/ws", silent.local_addr()?));
+    let path = "/api/v1/plugins/mobile-connector";
+    home.api.put(path, &json!({ "enabled": true, "config": config }))?.expect(200)?;
+    // The connection is taken and kept open, so that only a deadline can end the wait.
+    let (_held, _) = silent.accept()?;
+    home.api.until(path, "the connector says that the relay does not answer", |plugin| {
+        (plugin["status"]["state"] == "degraded" && plugin["status"]["message"].is_string()).then_some(())
+    })
+}
+
+#[test]
 fn fault_19_a_busy_page_through_the_pipe_does_not_cut_the_host_off() -> Result<()> {
     let (home, phone) = Home::paired()?;
     let (_proxy, page) = open_proxy(&phone)?;

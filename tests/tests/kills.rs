@@ -55,20 +55,22 @@ impl Run {
         self.decided.insert(id.clone(), verdict);
         self.phone.run(&["inbox", "--wait", "20s"])?;
         let mut answering = self.phone.start(&[act, &id, "--wait", "5s"])?;
+        self.dither()?;
         match self.rng.below(4) {
-            0 => {
-                // Before, while or after it writes the answer down: whatever a fresh process is at.
-                for _ in 0..self.rng.below(40) {
-                    std::thread::yield_now();
-                }
-                answering.kill()?;
-            }
+            // Before, while or after it writes the answer down, or sends it.
+            0 => answering.kill()?,
             1 => self.kill_relay()?,
             2 => self.kill_host()?,
             _ => {}
         }
         answering.wait()?;
         Ok(())
+    }
+
+    /// Lets a seeded amount of work pass, so that a kill hits another moment each time.
+    fn dither(&mut self) -> Result<()> {
+        let anybody = self.home.host.anonymous()?;
+        (0..self.rng.below(150)).try_for_each(|_| anybody.get("/healthz").map(drop))
     }
 
     fn kill_relay(&mut self) -> Result<()> {
