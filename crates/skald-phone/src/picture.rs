@@ -12,6 +12,10 @@ use crate::failure::{Failure, Outcome};
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 /// Bounds memory for pictures that claim to be huge.
 const MAX_SIDE: u32 = 16_384;
+/// Scales at which a picture is tried when it cannot be read as it is.
+const SCALES: [f64; 12] = [2.0, 0.8, 1.25, 3.0, 0.9, 1.1, 1.75, 2.2, 2.7, 0.75, 3.5, 1.5];
+/// Larger copies than this cost more time than they find codes.
+const LARGEST_TRIED: u32 = 4_800;
 
 /// Reads the text of the first QR code in `path` that `is_ours` takes.
 pub fn read(path: &Path, is_ours: impl Fn(&str) -> bool) -> Outcome<String> {
@@ -93,19 +97,23 @@ fn find(picture: &GrayImage, is_ours: impl Fn(&str) -> bool) -> Found {
         None
     };
     let side = picture.width().max(picture.height()).max(1);
-    let mut plans: Vec<Box<dyn Fn() -> GrayImage + '_>> =
-        vec![Box::new(|| picture.clone()), Box::new(|| bordered(picture))];
-    for target in [1600_u32, 1000, 640, 400] {
-        if side > target + target / 4 {
-            plans.push(Box::new(move || resized(picture, f64::from(target) / f64::from(side))));
-        }
-    }
-    if side <= 1200 {
-        plans.push(Box::new(|| bordered(&resized(picture, 2.0))));
-        plans.push(Box::new(|| bordered(&resized(picture, 3.0))));
-    }
-    plans.push(Box::new(|| bordered(&imageops::blur(picture, 1.2))));
-    for plan in plans {
+    let plain: [Box<dyn Fn() -> GrayImage + '_>; 3] = [
+        Box::new(|| picture.clone()),
+        Box::new(|| bordered(picture)),
+        Box::new(|| bordered(&imageops::blur(picture, 1.2))),
+    ];
+    let targets = [1600_u32, 1000, 640, 400].into_iter().filter(|target| side > target + target / 4);
+    let shrunk = targets.map(|target| f64::from(target) / f64::from(side));
+    // A browser draws modules a fraction of a pixel wider or narrower, which throws the finder's measure off. Another
+    // scale moves that error elsewhere, so that one of several will do.
+    let nearby = SCALES.into_iter().filter(|factor| f64::from(side) * factor <= f64::from(LARGEST_TRIED));
+    let scaled = shrunk.chain(nearby).flat_map(|factor| {
+        [FilterType::Triangle, FilterType::CatmullRom].map(|filter| {
+            Box::new(move || bordered(&resized_by(picture, factor, filter)))
+                as Box<dyn Fn() -> GrayImage + '_>
+        })
+    });
+    for plan in plain.into_iter().chain(scaled) {
         if let Some(text) = attempt(plan()) {
             return Found::Ours(text);
         }
@@ -144,8 +152,12 @@ fn texts(image: &GrayImage, inverted: bool) -> Vec<String> {
 }
 
 fn resized(image: &GrayImage, factor: f64) -> GrayImage {
+    resized_by(image, factor, FilterType::Triangle)
+}
+
+fn resized_by(image: &GrayImage, factor: f64, filter: FilterType) -> GrayImage {
     let scale = |n: u32| ((f64::from(n) * factor).round() as u32).clamp(1, MAX_SIDE);
-    imageops::resize(image, scale(image.width()), scale(image.height()), FilterType::Triangle)
+    imageops::resize(image, scale(image.width()), scale(image.height()), filter)
 }
 
 /// A code cut off at its edge lacks the quiet zone that readers need. The border takes the corner's shade.
@@ -171,7 +183,10 @@ mod tests {
     }
 
     fn code(text: &str, module: u32, quiet: u32) -> GrayImage {
-        let qr = qrcode::QrCode::new(text).expect("fits");
+        draw(&qrcode::QrCode::new(text).expect("fits"), module, quiet)
+    }
+
+    fn draw(qr: &qrcode::QrCode, module: u32, quiet: u32) -> GrayImage {
         let width = qr.width() as u32;
         let colors = qr.to_colors();
         let side = (width + 2 * quiet) * module;
@@ -211,6 +226,22 @@ mod tests {
         let picture = code(TEXT, 8, 4);
         for factor in [0.37, 0.5, 0.77, 1.3] {
             assert_eq!(find(&resized(&picture, factor), ours), Found::Ours(TEXT.into()), "scaled {factor}");
+        }
+    }
+
+    #[test]
+    fn a_code_drawn_by_a_browser_is_read_whatever_its_width() {
+        let page = screenshot(900, 700, false);
+        for level in [qrcode::EcLevel::L, qrcode::EcLevel::M] {
+            let qr = qrcode::QrCode::with_error_correction_level(TEXT, level).expect("fits");
+            let sharp = draw(&qr, 8, 4);
+            for side in (290..=430).step_by(28) {
+                for filter in [FilterType::Triangle, FilterType::Nearest] {
+                    let mut page = page.clone();
+                    paste(&mut page, &imageops::resize(&sharp, side, side, filter), 380, 200);
+                    assert_eq!(find(&page, ours), Found::Ours(TEXT.into()), "{level:?} {side} {filter:?}");
+                }
+            }
         }
     }
 

@@ -8,16 +8,17 @@ use qrcode::{Color, EcLevel, QrCode};
 #[error("the picture could not be drawn")]
 pub struct DrawError;
 
-/// Pixels a module: large enough for a phone's camera from a normal screen.
-const MODULE: u32 = 8;
+/// Pixels a module: large enough for a phone's camera from a normal screen, where the page draws it pixel by pixel.
+const MODULE: u32 = 5;
 /// Modules of quiet around the code (ISO 18004 asks for four).
 const QUIET: u32 = 4;
 const WHITE: Luma<u8> = Luma([255]);
 const BLACK: Luma<u8> = Luma([0]);
 
-/// The QR of `text` as a PNG.
+/// The QR of `text` as a PNG. A screen damages no modules, so the lowest level of correction serves best: its modules are
+/// fewer and larger.
 pub fn qr_png(text: &str) -> Result<Vec<u8>, DrawError> {
-    let code = QrCode::with_error_correction_level(text.as_bytes(), EcLevel::M).map_err(|_| DrawError)?;
+    let code = QrCode::with_error_correction_level(text.as_bytes(), EcLevel::L).map_err(|_| DrawError)?;
     let width = u32::try_from(code.width()).map_err(|_| DrawError)?;
     let side = (width + 2 * QUIET) * MODULE;
     let image = GrayImage::from_fn(side, side, |x, y| {

@@ -98,7 +98,7 @@ function Window(props: { pairing: Pairing; state: PairingStatus["state"]; onLaps
       {!over && (
         <>
           <p>{t.devices.scan}</p>
-          <img class="qr" src={transport.asset(pairing.qr_url)} alt={t.devices.qrAlt} width="360" height="360" />
+          <img class="qr" src={transport.asset(pairing.qr_url)} alt={t.devices.qrAlt} />
           <p class="valid">
             {t.devices.validFor} <strong class="number">{countdown(left)}</strong>
           </p>
