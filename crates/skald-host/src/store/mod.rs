@@ -11,7 +11,7 @@ use std::time::Duration;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 
@@ -81,6 +81,9 @@ impl Store {
         let pool = SqlitePoolOptions::new()
             .max_connections(6)
             .acquire_timeout(Duration::from_secs(20))
+            // SQLite itself undoes a transaction that meets a full disk. What then undoes it again fails, and the
+            // connection counts as inside a transaction for ever: such a one is replaced.
+            .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
             .connect_with(options)
             .await
             .map_err(|e| match &e {
@@ -141,5 +144,31 @@ impl Store {
         if tokio::time::timeout(CLOSE, self.pool.close()).await.is_err() {
             tracing::error!("the database was not given back by a plugin in time");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_is_over_once_there_is_room_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _folder) = Store::open(dir.path()).await.unwrap();
+        sqlx::query("CREATE TABLE filler (x BLOB)").execute(store.pool()).await.unwrap();
+        let fill = "INSERT INTO filler VALUES (zeroblob(1000000))";
+        for _ in 0..10 {
+            let mut tx = store.write().await.unwrap();
+            // The file may not grow by a page: SQLite meets that as it does a full disk.
+            sqlx::query("PRAGMA max_page_count = 1").execute(&mut *tx).await.unwrap();
+            let full = sqlx::query(fill).execute(&mut *tx).await.unwrap_err();
+            assert!(matches!(StoreError::from(full), StoreError::DiskFull));
+        }
+        let mut tx = store.write().await.unwrap();
+        sqlx::query(fill).execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        let rows: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM filler").fetch_one(store.pool()).await.unwrap();
+        assert_eq!(rows, 1);
     }
 }

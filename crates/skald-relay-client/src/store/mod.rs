@@ -16,7 +16,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection as _, Sqlite, Transaction};
 
 use crate::error::StoreError;
 
@@ -69,6 +69,9 @@ impl Store {
             .max_connections(1)
             .idle_timeout(None)
             .max_lifetime(None)
+            // SQLite itself undoes a transaction that meets a full disk. What then undoes it again fails, and the
+            // connection counts as inside a transaction for ever: such a one is replaced.
+            .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
             .connect_with(options)
             .await?;
         sqlx::migrate!("./migrations").run(&pool).await?;
@@ -126,4 +129,23 @@ fn key<T: for<'a> TryFrom<&'a [u8]>>(row: &SqliteRow, column: &str) -> Result<T,
 
 fn bytes(key: &PublicKey) -> &[u8] {
     key.as_bytes().as_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_is_over_once_there_is_room_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("peers.db")).await.unwrap();
+        for _ in 0..3 {
+            let mut tx = store.begin().await.unwrap();
+            // The file may not grow by a page: SQLite meets that as it does a full disk.
+            sqlx::query("PRAGMA max_page_count = 1").execute(&mut *tx).await.unwrap();
+            set_fact(&mut tx, "big", &[0; 1_000_000]).await.unwrap_err();
+        }
+        store.set_fact("big", &[1; 1_000_000]).await.unwrap();
+        assert_eq!(store.fact("big").await.unwrap().map(|v| v.len()), Some(1_000_000));
+    }
 }
