@@ -15,8 +15,10 @@ pub const MAX_AGE_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 /// One payload with its id and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// Names the payload; `ack` refers to it.
+    /// Names the payload.
     pub id: Uuid,
+    /// The same as its sender wrote it, in whatever case: `ack` refers to it so, for a sender may compare texts.
+    pub id_text: String,
     /// When it was made, unix milliseconds.
     pub ts: i64,
     /// What it says.
@@ -63,7 +65,7 @@ struct Wire<'a> {
 impl Envelope {
     /// An envelope around `payload`.
     pub fn new(id: Uuid, ts: i64, payload: Payload) -> Self {
-        Self { id, ts, payload }
+        Self { id, id_text: id.to_string(), ts, payload }
     }
 
     /// Its JSON text.
@@ -87,13 +89,13 @@ impl Envelope {
         if now.abs_diff(ts) > MAX_AGE_MS {
             return Err(Discard::Age);
         }
-        let id =
-            members.get("id").and_then(Value::as_str).and_then(|id| id.parse().ok()).ok_or_else(malformed)?;
+        let id_text = members.get("id").and_then(Value::as_str).ok_or_else(malformed)?.to_owned();
+        let id = id_text.parse().map_err(|_| malformed())?;
         if !members.get("kind").is_some_and(Value::is_string) {
             return Err(malformed());
         }
         match Payload::read(&kind, Value::Object(members)) {
-            Some(Ok(payload)) => Ok(Self { id, ts, payload }),
+            Some(Ok(payload)) => Ok(Self { id, id_text, ts, payload }),
             Some(Err(())) => Err(malformed()),
             None => Err(Discard::UnknownKind { kind: harmless(&kind) }),
         }

@@ -80,7 +80,8 @@ impl Relay for Agent {
         match how {
             How::Stored(Some(slot)) => self.client.send_latest(&to, slot, json, Class::Stored).await,
             How::Stored(None) => self.client.send(&to, json, Class::Stored).await,
-            How::Live => self.client.send(&to, json, Class::Live).await,
+            // Only snapshots go live. One that waits for the pace is replaced, so that no device fills the queue by asking.
+            How::Live => self.client.send_latest(&to, "inbox", json, Class::Live).await,
         }
         .map_err(failed)
     }

@@ -35,8 +35,8 @@ pub(crate) enum Poke {
     Ack {
         /// The device.
         to: DeviceKey,
-        /// The answer's envelope.
-        ref_id: uuid::Uuid,
+        /// The answer's envelope, named as the device wrote it.
+        ref_id: String,
     },
 }
 

@@ -6,11 +6,15 @@
 use serde_json::Value;
 use skald_core_api as core;
 use skald_core_api::{Actor, Answer, AnswerOutcome, Event, InboxError, RequestId};
-use skald_payloads::{ApprovalResponse, Decision, ElicitationAction, Envelope, Payload};
-use uuid::Uuid;
+use skald_payloads::{
+    ApprovalResponse, Decision, DeviceInfo, ElicitationAction, Envelope, Payload, clip, one_line,
+};
 
 use crate::connector::{Connector, Failed, Listed, Poke};
 use crate::{DeviceKey, proof, wire};
+
+/// Characters of each thing that a device says of itself.
+const INFO_CHARS: usize = 120;
 
 /// The payload could not be acted upon now; it is to be tried again.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +48,10 @@ pub(crate) async fn receive(to: &Connector, from: DeviceKey, body: &[u8], now: i
     tracing::debug!(device = ?from, kind, "a payload arrived");
     match envelope.payload {
         Payload::InboxRequest => to.poke(Poke::Request(from)).await,
-        Payload::ApprovalResponse(response) => approval(to, &device, envelope.id, response).await?,
+        Payload::ApprovalResponse(response) => approval(to, &device, envelope.id_text, response).await?,
         Payload::ClarificationResponse(response) => {
             let answer = Answer::Clarification { answer: response.answer };
-            answered(to, &device, envelope.id, &response.request_id, answer).await?;
+            answered(to, &device, envelope.id_text, &response.request_id, answer).await?;
         }
         Payload::ElicitationResponse(response) => {
             let action = match response.action {
@@ -57,10 +61,10 @@ pub(crate) async fn receive(to: &Connector, from: DeviceKey, body: &[u8], now: i
             };
             // The content goes to the Inbox and nowhere else.
             let answer = Answer::Elicitation { action, content: response.content.map(Value::Object) };
-            answered(to, &device, envelope.id, &response.request_id, answer).await?;
+            answered(to, &device, envelope.id_text, &response.request_id, answer).await?;
         }
         Payload::Hello(hello) => {
-            to.store.set_info(from, &hello.device_info, to.log_head()).await?;
+            to.store.set_info(from, &tidy(hello.device_info), to.log_head()).await?;
             to.events.publish(Event::Devices);
         }
         Payload::Logout => {
@@ -76,10 +80,22 @@ pub(crate) async fn receive(to: &Connector, from: DeviceKey, body: &[u8], now: i
     Ok(())
 }
 
+/// What a device says of itself, as much of it as a person would read: it is kept, and listed with every device.
+fn tidy(info: DeviceInfo) -> DeviceInfo {
+    let short = |text: String| clip(&one_line(&text), INFO_CHARS);
+    DeviceInfo {
+        platform: short(info.platform),
+        model: info.model.map(short),
+        os_version: info.os_version.map(short),
+        app_version: info.app_version.map(short),
+        device_name: info.device_name.map(short),
+    }
+}
+
 async fn approval(
     to: &Connector,
     device: &Listed,
-    id: Uuid,
+    id: String,
     response: ApprovalResponse,
 ) -> Result<(), Later> {
     let approved = response.decision == Decision::Approved;
@@ -115,7 +131,7 @@ async fn approval(
 async fn answered(
     to: &Connector,
     device: &Listed,
-    id: Uuid,
+    id: String,
     request_id: &str,
     answer: Answer,
 ) -> Result<(), Later> {
@@ -146,7 +162,7 @@ async fn answered(
 }
 
 /// No such item: nothing changes, the device gets no error, and sees the true state if it is there.
-async fn unknown(to: &Connector, device: &Listed, id: Uuid) -> Result<(), Later> {
+async fn unknown(to: &Connector, device: &Listed, id: String) -> Result<(), Later> {
     let key = device.peer.key;
     tracing::info!(device = ?key, "a device answered a question that does not exist");
     to.poke(Poke::Request(key)).await;

@@ -14,10 +14,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Agent;
-use crate::connector::Connector;
+use crate::connector::{Connector, Failed};
 use crate::health::Health;
 use crate::http::{IdleRoutes, Routes, sentence};
 use crate::proxy::HttpLocalProxy;
+use crate::relay::Relay as _;
 use crate::settings::{Checked, Settings};
 use crate::store::Store;
 use crate::streams::StreamTable;
@@ -98,6 +99,9 @@ impl Plugin for MobileConnector {
         let (agent, events) =
             Agent::start(options).await.map_err(|e| StartError(sentence(&e.to_string())))?;
         let agent = Arc::new(agent);
+        if let Err(error) = tidy(&agent, &store).await {
+            tracing::warn!(%error, "what is kept of dropped devices could not be looked at");
+        }
         let proxy = Arc::new(HttpLocalProxy::new(context.local_web.clone()));
         let registration = match context.streams.register(proxy) {
             Ok(registration) => registration,
@@ -130,6 +134,12 @@ impl Plugin for MobileConnector {
         let watcher = tokio::spawn(watch_over(tasks, stop.clone(), death));
         Ok(Box::new(Connected { agent, connector, stop, died, watcher, registration }))
     }
+}
+
+/// A device is dropped by the relay client first, then here. A crash between the two is made good before anything runs.
+async fn tidy(agent: &Agent, store: &Store) -> Result<(), Failed> {
+    let known = agent.devices().await?.into_iter().map(|peer| peer.key).collect();
+    Ok(store.forget_others(&known).await?)
 }
 
 /// Waits for the plugin's tasks. One that ends before it was told to is the plugin's death.

@@ -162,6 +162,20 @@ impl Store {
         Ok(profiles)
     }
 
+    /// Forgets every device but these: one whose dropping a crash has interrupted leaves nothing behind.
+    pub async fn forget_others(&self, known: &BTreeSet<DeviceKey>) -> Result<(), StoreError> {
+        let mut tx = self.0.begin_with("BEGIN IMMEDIATE").await?;
+        let kept: Vec<String> =
+            sqlx::query_scalar("SELECT key FROM mobile_connector_devices").fetch_all(&mut *tx).await?;
+        for key in kept.iter().filter(|key| key.parse().is_ok_and(|key| !known.contains(&key))) {
+            sqlx::query("DELETE FROM mobile_connector_devices WHERE key = ?")
+                .bind(key)
+                .execute(&mut *tx)
+                .await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
     /// Forgets a device.
     pub async fn forget(&self, key: DeviceKey) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM mobile_connector_devices WHERE key = ?")
@@ -238,5 +252,17 @@ mod tests {
         sqlx::query("INSERT INTO mobile_connector_migrations VALUES (99)").execute(&store.0).await.unwrap();
         let Err(error) = Store::open(store.0.clone()).await else { panic!("opened") };
         assert!(error.to_string().contains("later version"));
+    }
+
+    #[tokio::test]
+    async fn devices_that_are_no_more_leave_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(pool(dir.path()).await).await.unwrap();
+        let other = DeviceKey([8; 32]);
+        for key in [KEY, other] {
+            store.set_name(key, Some("Kitchen"), 0).await.unwrap();
+        }
+        store.forget_others(&BTreeSet::from([KEY])).await.unwrap();
+        assert_eq!(store.profiles().await.unwrap().into_keys().collect::<Vec<_>>(), [KEY]);
     }
 }

@@ -134,7 +134,8 @@ impl Device {
         }
     }
 
-    /// Sends the Inbox where the device asked for it, or lacks something of it.
+    /// Sends the Inbox where the device asked for it, or lacks something of it. What it may have been shown is remembered
+    /// before: after a crash between the two, an item that ended meanwhile must still be taken back.
     pub(super) fn tell_inbox(
         &mut self,
         key: DeviceKey,
@@ -142,37 +143,46 @@ impl Device {
         inbox: &InboxSnapshot,
         due: &BTreeSet<RequestId>,
         ids: &mut Ids,
-    ) -> Option<Effect> {
+        effects: &mut Vec<Effect>,
+    ) {
         if self.snapshots.under_way.is_some() {
-            return None;
+            return;
         }
         let pending = wire::ids(inbox);
         if std::mem::take(&mut self.wants_live) {
             let json = wire::live_update(ids(), now, wire::update(inbox, &pending)).body;
+            effects.extend(self.may_show(key, &pending));
             self.snapshots.under_way = Some(Telling::Live(pending));
-            return Some(Effect::Send {
-                to: key,
-                lane: Lane::Inbox,
-                live: true,
-                bodies: vec![Body { slot: None, json }],
-            });
+            let bodies = vec![Body { slot: None, json }];
+            effects.push(Effect::Send { to: key, lane: Lane::Inbox, live: true, bodies });
+            return;
         }
         if !self.snapshots.is_free(now) {
-            return None;
+            return;
         }
         let nothing = BTreeSet::new();
         let told = self.memory.told.as_ref().unwrap_or(&nothing);
         let new: BTreeSet<_> = due.difference(told).copied().collect();
         let gone = told.union(&self.memory.shown).any(|id| !pending.contains(id));
         if new.is_empty() && !gone && !self.stale {
-            return None;
+            return;
         }
         let shown = told.union(&self.memory.shown).copied().filter(|id| pending.contains(id));
         let show: BTreeSet<_> = due.iter().copied().chain(shown).collect();
         let bodies = stored(ids, now, inbox, &show, &new);
         self.stale = false;
+        effects.extend(self.may_show(key, &show));
         self.snapshots.under_way = Some(Telling::Stored(show));
-        Some(Effect::Send { to: key, lane: Lane::Inbox, live: false, bodies })
+        effects.push(Effect::Send { to: key, lane: Lane::Inbox, live: false, bodies });
+    }
+
+    /// Notes that the device may show these from now on.
+    fn may_show(&mut self, device: DeviceKey, items: &BTreeSet<RequestId>) -> Option<Effect> {
+        let nothing = BTreeSet::new();
+        let told = self.memory.told.as_ref().unwrap_or(&nothing);
+        let before = self.memory.shown.len();
+        self.memory.shown.extend(items.difference(told));
+        (self.memory.shown.len() > before).then(|| Effect::Remember { device, memory: self.memory.clone() })
     }
 
     /// Sends the oldest notification that the device has not been sent.

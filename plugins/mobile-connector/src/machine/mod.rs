@@ -46,8 +46,8 @@ pub(crate) enum Input {
     Ack {
         /// The device.
         to: DeviceKey,
-        /// The answer's envelope.
-        ref_id: Uuid,
+        /// The answer's envelope, named as the device wrote it.
+        ref_id: String,
     },
     /// A [`Effect::Send`] has ended.
     Sent {
@@ -251,12 +251,12 @@ impl Machine {
         }
     }
 
-    fn receipt(&mut self, now: i64, to: DeviceKey, ref_id: Uuid) -> Option<Effect> {
+    fn receipt(&mut self, now: i64, to: DeviceKey, ref_id: String) -> Option<Effect> {
         // A receipt is worth a message to who is there, and never a push to who is not.
         if !self.link || !self.devices.get(&to)?.online {
             return None;
         }
-        let payload = Payload::Ack(Ack { ref_id: ref_id.to_string() });
+        let payload = Payload::Ack(Ack { ref_id });
         let body = Encoded::new((self.ids)(), now, payload).body;
         Some(Effect::Send {
             to,
@@ -272,7 +272,7 @@ impl Machine {
             let due: BTreeSet<_> = self.due.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
             for (key, device) in &mut self.devices {
                 if let Some(inbox) = &self.inbox {
-                    effects.extend(device.tell_inbox(*key, now, inbox, &due, &mut self.ids));
+                    device.tell_inbox(*key, now, inbox, &due, &mut self.ids, effects);
                 }
                 effects.extend(device.tell_log(*key, now, &self.log, &mut self.ids));
             }

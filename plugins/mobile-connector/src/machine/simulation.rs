@@ -179,6 +179,12 @@ impl World {
             }
             6 if self.rng.one_in(5) => {
                 self.crashed = true;
+                // What was handed over leaves with the next run, though nobody lived to note it.
+                for (to, _, live, bodies) in std::mem::take(&mut self.under_way) {
+                    if self.rng.one_in(2) {
+                        self.deliver(to, live, &bodies);
+                    }
+                }
                 self.start();
             }
             7 | 8 => {

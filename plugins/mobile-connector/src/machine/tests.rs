@@ -259,7 +259,7 @@ fn a_send_that_fails_is_tried_again_after_growing_pauses() {
     let mut m = Machine::new(0, ids());
     m.handle(0, Input::Link(true));
     m.handle(0, Input::Devices(vec![known(A)]));
-    assert_eq!(m.handle(0, at(1, vec![ask(1, 0)])).len(), 1);
+    assert_eq!(sent(0, m.handle(0, at(1, vec![ask(1, 0)]))).len(), 1);
     let mut now = 0;
     for pause in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
         assert!(m.handle(now, Input::Sent { to: A, lane: Lane::Inbox, ok: false }).is_empty());
@@ -365,7 +365,8 @@ fn what_the_relay_refused_is_made_up_for_after_a_pause() {
 #[test]
 fn a_receipt_goes_to_who_is_there_and_wakes_nobody() {
     let mut m = machine(&[A]);
-    let receipt = |m: &mut Machine| sent(0, m.handle(0, Input::Ack { to: A, ref_id: Uuid::nil() }));
+    let receipt =
+        |m: &mut Machine| sent(0, m.handle(0, Input::Ack { to: A, ref_id: Uuid::nil().to_string() }));
     assert_eq!(receipt(&mut m), [Sent::Receipt]);
     m.handle(0, Input::Devices(vec![Known { online: false, ..known(A) }]));
     assert!(receipt(&mut m).is_empty());
@@ -421,4 +422,40 @@ fn a_flood_of_notifications_neither_fills_memory_nor_delays_a_snapshot() {
     assert_eq!(shown(&sent(0, m.handle(0, Input::Inbox(snapshot)))).len(), 1);
     m.handle(0, Input::Sent { to: A, lane: Lane::Log, ok: true });
     assert_eq!(m.log_after(), Some(200));
+}
+
+#[test]
+fn an_item_that_ended_while_a_crash_hid_that_it_was_sent_is_taken_back() {
+    for live in [false, true] {
+        let mut m = machine(&[A]);
+        let effects = if live {
+            m.handle(1_000, at(1, vec![ask(1, 1_000)]));
+            m.handle(1_000, Input::Request(A))
+        } else {
+            m.handle(DELAY, at(1, vec![ask(1, 0)]))
+        };
+        let mut durable = Memory::default();
+        for effect in effects {
+            match effect {
+                Effect::Remember { memory, .. } => durable = memory,
+                // It has left, and nothing is noted any more.
+                Effect::Send { .. } => break,
+            }
+        }
+        let mut m = Machine::new(DELAY, ids());
+        m.handle(30_000, Input::Link(true));
+        m.handle(30_000, Input::Devices(vec![Known { key: A, memory: durable, online: true }]));
+        let out = sent(30_000, m.handle(30_000, at(2, vec![])));
+        assert_eq!(shown(&out), [(A, false, vec![])], "live: {live}");
+    }
+}
+
+#[test]
+fn a_receipt_names_the_answer_as_the_device_wrote_it() {
+    let mut m = machine(&[A]);
+    let written = "ABCDEF00-0000-4000-8000-00000000000F";
+    let effects = m.handle(0, Input::Ack { to: A, ref_id: written.into() });
+    let Effect::Send { bodies, .. } = &effects[0] else { panic!() };
+    let Payload::Ack(ack) = Envelope::parse(&bodies[0].json, 0).unwrap().payload else { panic!() };
+    assert_eq!(ack.ref_id, written);
 }

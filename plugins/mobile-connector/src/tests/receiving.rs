@@ -261,3 +261,25 @@ async fn the_policy_admits_at_once_only_where_no_confirmation_is_asked_for() {
         assert_eq!(bench.connector.device(B).await.unwrap().unwrap().peer.admitted, admitted);
     }
 }
+
+#[tokio::test]
+async fn a_receipt_bears_the_id_in_the_devices_own_case() {
+    let mut bench = bench().await;
+    let written = "ABCDEF00-0000-4000-8000-00000000000F";
+    let body = json!({"v": 1, "kind": "clarification_response", "id": written, "ts": NOW,
+        "request_id": id(2), "answer": "yes"});
+    receive(&bench.connector, A, body.to_string().as_bytes(), NOW).await.unwrap();
+    let poke = bench.mailbox.as_mut().unwrap().try_recv().unwrap();
+    assert!(matches!(poke, Poke::Ack { ref_id, .. } if ref_id == written));
+}
+
+#[tokio::test]
+async fn what_a_device_says_of_itself_is_kept_short() {
+    let bench = bench().await;
+    let long = "x\n".repeat(500_000);
+    let info = json!({"platform": long, "model": long, "os_version": long, "app_version": long,
+        "device_name": long});
+    receives(&bench, A, "hello", json!({"device_info": info})).await;
+    let info = bench.connector.store.profiles().await.unwrap()[&A].info.clone().unwrap();
+    assert!(serde_json::to_string(&info).unwrap().len() < 2_000);
+}
