@@ -320,6 +320,20 @@ pub fn erase(home: &Home) -> Outcome<()> {
     Pairing::remove(home).map_err(failed)
 }
 
+/// A host that let go of this device has forgotten what it is, and is told anew once it has admitted it again.
+pub fn introduce_again(home: &Home) -> Outcome<()> {
+    // Without the old seed there is no old memory either.
+    let Some(vault) = seed(home).ok().and_then(|seed| Vault::new(seed.expose())) else { return Ok(()) };
+    let shelf = Shelf::open(home.clone(), vault)?;
+    let mut memory = shelf.load()?.memory;
+    if memory.greeted.take().is_some() {
+        shelf.remember(&memory).map_err(|e| {
+            Failure::refused(format!("The folder {} cannot be written ({}).", home.dir().display(), why(&e)))
+        })?;
+    }
+    Ok(())
+}
+
 /// The settings of the relay connection.
 pub fn options(home: &Home, ca: Option<PathBuf>) -> DeviceOptions {
     let mut options = DeviceOptions::new(home.path(LINK), Platform::DESKTOP);
@@ -335,13 +349,16 @@ pub fn authority(home: &Home, named: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// Keeps a copy of the named authority, so that later commands need not name it.
-pub fn keep_authority(home: &Home, named: Option<&Path>) -> Outcome<()> {
-    let Some(path) = named else { return home.remove(CA).map_err(|e| keep_failed(&e)) };
-    let pem = std::fs::read(path).map_err(|e| {
+/// Reads the named authority.
+pub fn read_authority(path: &Path) -> Outcome<Vec<u8>> {
+    std::fs::read(path).map_err(|e| {
         Failure::usage(format!("The certificate authority {} cannot be read ({}).", path.display(), why(&e)))
-    })?;
-    home.write(CA, &pem).map_err(|e| keep_failed(&e))
+    })
+}
+
+/// Keeps a copy of an authority, so that later commands need not name it.
+pub fn keep_authority(home: &Home, pem: &[u8]) -> Outcome<()> {
+    home.write(CA, pem).map_err(|e| keep_failed(&e))
 }
 
 fn keep_failed(error: &std::io::Error) -> Failure {

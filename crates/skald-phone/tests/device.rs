@@ -113,6 +113,27 @@ async fn what_cannot_be_answered_is_told_with_the_right_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_host_finds_unfit_is_told_so_and_can_be_given_anew() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    host.set(|s| {
+        s.elicitations.push(password("unfit-1"));
+        s.clarifications
+            .push(json!({"request_id": "unfit-2", "question": "q", "agent_label": "a", "created_at": now()}));
+        s.picky = true;
+    })
+    .await;
+    for line in [&["elicit", "unfit-1", "--value", "short"][..], &["answer", "unfit-2", "wrong"]] {
+        let told = phone.refused(line, 2).await;
+        assert!(told.contains("does not fit"), "{told}");
+    }
+    host.state().picky = false;
+    phone.ok(&["elicit", "unfit-1", "--value", "long enough"]).await;
+    phone.ok(&["answer", "unfit-2", "right"]).await;
+    assert_eq!(host.state().update()["badge"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn fault_23_an_answer_that_came_second_is_told_so() {
     let dir = tempfile::tempdir().expect("folder");
     let (_relay, host, phone) = everything(dir.path()).await;
@@ -418,6 +439,31 @@ async fn pairing_again_with_the_same_host_keeps_the_device_working() {
     host.set(|s| s.approvals.push(approval("again-1", "a"))).await;
     phone.ok(&["approve", "again-1"]).await;
     assert_eq!(host.client.devices().await.expect("devices").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_was_removed_and_pairs_again_introduces_itself_again() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    host.until("hello", |s| s.of_kind("hello").first().cloned()).await;
+    let device = host.client.devices().await.expect("devices")[0].key;
+    host.client.revoke(&device).await.expect("removed");
+    phone.pair(&host).await;
+    host.until("another hello", |s| s.of_kind("hello").get(1).cloned()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pairing_that_fails_leaves_the_device_as_it_was() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (_relay, host, phone) = everything(dir.path()).await;
+    let authority = dir.path().join("phone/ca.pem");
+    std::fs::write(&authority, support::CERTIFICATE).expect("written");
+    let window = host.client.open_pairing(std::time::Duration::from_secs(60)).await.expect("a window");
+    let mut code: Value = serde_json::from_str(&window.qr.to_json()).expect("json");
+    code["relay_url"] = "ws://127.0.0.1:1/v1/ws".into();
+    phone.refused(&["pair", "--payload", &code.to_string()], 4).await;
+    assert_eq!(std::fs::read_to_string(&authority).expect("still there"), support::CERTIFICATE);
+    phone.ok(&["inbox"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,10 +39,13 @@ pub async fn run(session: &Session, json: bool, args: cli::Pair) -> Outcome<()> 
             "This device is paired with another host; run `skald-phone logout` first, or use another --home.",
         ));
     }
-    holder::keep_authority(home, session.ca())?;
+    let authority = session.ca().map(holder::read_authority).transpose()?;
     let options = holder::options(home, holder::authority(home, session.ca()));
     // Written first: whatever happens to this process from here on, the home knows whom it belongs to.
     pairing.store(home)?;
+    if before.is_some() {
+        holder::introduce_again(home)?;
+    }
     let paired = match device::pair(&options, &qr).await {
         Ok(paired) => paired,
         Err(error) => {
@@ -53,6 +56,10 @@ pub async fn run(session: &Session, json: bool, args: cli::Pair) -> Outcome<()> 
             return Err(explain::pairing(&error));
         }
     };
+    // Only now: a pairing that fails must not cost a device the authority that it works with.
+    if let Some(pem) = authority {
+        holder::keep_authority(home, &pem)?;
+    }
     drop(lock);
     let code = paired.verification_code;
     if json {
