@@ -58,6 +58,8 @@ pub enum Verdict {
     Lapsed,
     /// The item is still there with another content: the answer was to what no longer stands.
     Changed,
+    /// The host read the answer and the item still stands: the answer does not fit what was asked.
+    Refused,
 }
 
 /// An answer that is over.
@@ -117,6 +119,9 @@ pub struct Desk {
     pub outbox: Vec<Entry>,
     /// Answers that came to an end in this run.
     pub concluded: VecDeque<Concluded>,
+    /// When the host said that it read an answer, on the host's clock, by the answer's token. Not kept: an answer that is
+    /// sent again is acknowledged again.
+    pub read: BTreeMap<String, i64>,
 }
 
 /// What a snapshot changed.
@@ -132,7 +137,7 @@ impl Desk {
     /// Starts from what was kept.
     pub fn new(memory: Memory, outbox: Vec<Entry>) -> Self {
         let inbox = memory.inbox.as_ref().map(Snapshot::of);
-        Self { memory, inbox, fresh: 0, outbox, concluded: VecDeque::new() }
+        Self { memory, inbox, fresh: 0, outbox, concluded: VecDeque::new(), read: BTreeMap::new() }
     }
 
     /// Takes an `inbox_update`. The counter check has already put snapshots in the order the host made them, so one
@@ -142,11 +147,21 @@ impl Desk {
         // Items too large for the message are counted and not listed: absence proves nothing then.
         let whole = inbox.badge <= inbox.items.len() as u64;
         let mut settled = Settled { over: Vec::new(), ask_again: !whole && !live };
+        let made = update.get("ts").and_then(Value::as_i64);
+        // The host acts on an answer before it acknowledges it, so the item that a later snapshot lists was not ended.
+        let refused = |token: &String| {
+            let read = self.read.get(token);
+            live && read.is_some_and(|read| made.is_some_and(|made| made > *read))
+        };
         for entry in &self.outbox {
             let verdict = match inbox.get(&entry.request_id) {
                 Some(item) => {
                     let same = entry.digest.is_none() || item.digest().map(|d| d.to_string()) == entry.digest;
-                    if same { None } else { Some(Verdict::Changed) }
+                    match same {
+                        true if refused(&entry.token) => Some(Verdict::Refused),
+                        true => None,
+                        false => Some(Verdict::Changed),
+                    }
                 }
                 None if !whole => None,
                 None if !entry.left => Some(Verdict::Elsewhere),
@@ -167,6 +182,7 @@ impl Desk {
             self.concluded.pop_front();
         }
         self.outbox.retain(|e| !settled.over.contains(&e.request_id));
+        self.read.retain(|token, _| self.outbox.iter().any(|e| e.token == *token));
         self.memory.shown.retain(|id, _| inbox.get(id).is_some());
         self.memory.inbox = Some(inbox.to_value());
         self.memory.received_at = Some(now);
@@ -175,6 +191,15 @@ impl Desk {
             self.fresh += 1;
         }
         settled
+    }
+
+    /// Notes that the host read an answer at `at` on its clock. Gives back whether it is one that is on its way.
+    pub fn read(&mut self, token: &str, at: i64) -> bool {
+        let ours = self.outbox.iter().any(|e| e.token == token);
+        if ours {
+            self.read.insert(token.to_owned(), at);
+        }
+        ours
     }
 
     /// Adds something to tell.
@@ -268,7 +293,8 @@ pub fn changed() -> Failure {
 
 /// The command does not answer this kind of item.
 pub fn wrong_kind(item: &Item) -> Failure {
-    Failure::usage(format!("This is a {}: use {} for it.", item.kind.word(), item.kind.commands()))
+    let article = if item.kind == Kind::Approval { "an" } else { "a" };
+    Failure::usage(format!("This is {article} {}: use {} for it.", item.kind.word(), item.kind.commands()))
 }
 
 #[cfg(test)]

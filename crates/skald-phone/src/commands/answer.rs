@@ -195,7 +195,9 @@ pub async fn deliver(
     };
     let truth = match verdict {
         Verdict::Changed => None,
-        Verdict::Done | Verdict::Elsewhere | Verdict::Lapsed => truth::of(session, &item.id).await,
+        Verdict::Done | Verdict::Elsewhere | Verdict::Lapsed | Verdict::Refused => {
+            truth::of(session, &item.id).await
+        }
     };
     match truth {
         Some(Truth::Other(how)) => {
@@ -222,6 +224,9 @@ fn conclude(json: bool, item: &Item, what: &str, verdict: Verdict) -> Outcome<()
         )),
         Verdict::Changed => Err(Failure::refused(
             "The request changed while your answer was on its way, so it did not count; look at it again and decide anew.",
+        )),
+        Verdict::Refused => Err(Failure::usage(
+            "The host did not take this answer, because it does not fit what is asked; look at the item again and answer anew.",
         )),
     }
 }

@@ -48,6 +48,25 @@ fn an_answer_is_kept_until_a_snapshot_without_its_item() {
 }
 
 #[test]
+fn an_answer_that_the_host_read_and_did_not_take_makes_room_for_another() {
+    let mut desk = desk(&["a"]);
+    answer(&mut desk, "a", true);
+    let made = |at: i64| {
+        let mut update = update(&["a"]);
+        update["ts"] = at.into();
+        update
+    };
+    assert!(desk.read("a", NOW) && !desk.read("another", NOW));
+    // Made before the host acted, or not an answer to a question of now: neither proves anything.
+    assert!(desk.snapshot(&made(NOW), true, NOW).over.is_empty());
+    assert!(desk.snapshot(&made(NOW + 1), false, NOW).over.is_empty());
+    assert_eq!(desk.snapshot(&made(NOW + 1), true, NOW).over, ["a"]);
+    assert_eq!((desk.outbox.len(), verdict(&desk)), (0, Some(Verdict::Refused)));
+    answer(&mut desk, "a", true);
+    assert!(desk.snapshot(&made(NOW + 2), true, NOW).over.is_empty(), "the other answer was not read yet");
+}
+
+#[test]
 fn an_answer_that_never_left_was_ended_elsewhere() {
     let mut desk = desk(&["a"]);
     answer(&mut desk, "a", false);

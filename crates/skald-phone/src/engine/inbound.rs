@@ -43,8 +43,8 @@ impl Engine {
     /// Checks a payload in the order of spec/payloads.md (the counter was checked below) and acts on it.
     pub(super) async fn payload(&mut self, body: &[u8], live: bool) -> bool {
         let now = now_ms();
-        let payload = match Envelope::parse(body, now) {
-            Ok(envelope) if envelope.payload.is_from_agent() => envelope.payload,
+        let (payload, ts) = match Envelope::parse(body, now) {
+            Ok(envelope) if envelope.payload.is_from_agent() => (envelope.payload, envelope.ts),
             Ok(envelope) => {
                 tracing::warn!(
                     kind = envelope.payload.kind(),
@@ -78,6 +78,13 @@ impl Engine {
                 self.request().await;
                 true
             }
+            Payload::Ack(ack) => {
+                // What the Inbox says from now on tells whether the answer was taken.
+                if self.parts.desk.read(&ack.ref_id, ts) {
+                    self.request().await;
+                }
+                true
+            }
             _ => true,
         }
     }
@@ -93,6 +100,7 @@ impl Engine {
                     Some(Verdict::Changed) => {
                         "The request changed before your earlier answer arrived: decide anew"
                     }
+                    Some(Verdict::Refused) => "Your earlier answer did not fit what was asked: answer anew",
                     _ => "Your earlier answer came too late",
                 };
                 self.parts.desk.note(text, &format!("{} ({})", entry.title, entry.draft.what()), now);

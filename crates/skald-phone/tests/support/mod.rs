@@ -69,6 +69,8 @@ pub struct HostState {
     pub received: Vec<Value>,
     /// Whether an answer ends its item, as a host does.
     pub deaf: bool,
+    /// Whether answers are read and found not to fit: acknowledged, and without effect.
+    pub picky: bool,
     pub paired: Vec<(PublicKey, String)>,
     /// What `GET /api/v1/inbox/requests/…` says.
     pub resolved_by: Option<String>,
@@ -184,18 +186,24 @@ async fn on_event(client: &RelayClient, state: &Mutex<HostState>, event: &RelayE
             Envelope::parse(body, now()).expect("a payload of the protocol");
             let payload: Value = serde_json::from_slice(body).expect("json");
             let kind = payload["kind"].as_str().expect("kind").to_owned();
-            let update = {
+            let id = payload["id"].as_str().expect("id").to_owned();
+            let (update, picky) = {
                 let mut state = lock();
-                if kind.ends_with("_response") && !state.deaf {
+                if kind.ends_with("_response") && !state.deaf && !state.picky {
                     state.end(payload["request_id"].as_str().expect("id"));
                 }
                 state.received.push(payload);
-                state.update()
+                (state.update(), state.picky)
             };
             match kind.as_str() {
                 // A device that is gone by now asks again when it is back.
                 "inbox_request" => drop(client.send(peer, update.to_string(), Class::Live).await),
                 "logout" => client.revoke(peer).await.expect("revoked"),
+                _ if kind.ends_with("_response") && picky => {
+                    let ack =
+                        json!({"v": 1, "kind": "ack", "id": uuid::Uuid::new_v4(), "ts": now(), "ref_id": id});
+                    client.send(peer, ack.to_string(), Class::Stored).await.expect("sent");
+                }
                 _ if kind.ends_with("_response") => broadcast(client, &update).await,
                 _ => {}
             }
@@ -238,11 +246,11 @@ async fn pages(client: RelayClient, state: Arc<Mutex<HostState>>) {
                         json!({"principal": {"kind": "device", "name": "terminal"}}).to_string().into()
                     }
                     path if path.starts_with("/api/v1/inbox/requests/") => {
-                        let by = state.lock().unwrap_or_else(PoisonError::into_inner).resolved_by.clone();
-                        let by = by.unwrap_or_else(|| "device:terminal".into());
-                        json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "rejected"}})
-                            .to_string()
-                            .into()
+                        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                        let by = state.resolved_by.as_deref().unwrap_or("device:terminal");
+                        let ended = json!({"state": "resolved", "resolved_by": by, "outcome": {"decision": "rejected"}});
+                        let how = if state.picky { json!({"state": "pending"}) } else { ended };
+                        how.to_string().into()
                     }
                     path => format!("<h1>Skald</h1>{path}").into_bytes(),
                 };
@@ -363,6 +371,21 @@ impl Running {
         rustix::process::kill_process(pid, signal).expect("signalled");
     }
 }
+
+/// A private authority's certificate; nothing is signed by it.
+pub const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBiTCCAS+gAwIBAgIUU5W65Gqd/z2rV74CyUXXRF3rbmowCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAeFw0yNjExMzAxODA0MTlaFw0yNjEyMzAxODA0
+MTlaMBIxEDAOBgNVBAMMB1Rlc3QgQ0EwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAQJ8VAaD/iC/qM/6ewjbmYg6+iqhJ3MJNkiOKtq6h62asvKXZ69WHj8YqywNwZi
+H+xhzyOzGCTYPV+ROSEblBi5o2MwYTAdBgNVHQ4EFgQU01uPRaS6vE/267/8YT0e
+DLSsCMEwHwYDVR0jBBgwFoAU01uPRaS6vE/267/8YT0eDLSsCMEwDwYDVR0TAQH/
+BAUwAwEB/zAOBgNVHQ8BAf8EBAMCAgQwCgYIKoZIzj0EAwIDSAAwRQIgLzu2ewGr
+L9Jk/7RLTfP2yL1lGiBgqES/rzwNmE/PgNkCIQDJPpr3bx7+91v5XqYMR2zDX6ae
+2mw7sA1IcKYllQP4jw==
+-----END CERTIFICATE-----
+";
 
 pub fn approval(id: &str, summary: &str) -> Value {
     json!({"request_id": id, "tool_name": "execute_cmd", "agent_label": "Skald", "summary": summary,
