@@ -188,7 +188,11 @@ async fn run(seed: u64) {
                     4 => {
                         let code =
                             if rng.below(2) == 0 { ErrorCode::QueueFull } else { ErrorCode::RateLimited };
-                        sender.outbox.refused(Some(code), "", now, &mut sender.pacer).await.unwrap();
+                        sender
+                            .outbox
+                            .refused(Some(code), "", now, w.now_ms, &mut sender.pacer)
+                            .await
+                            .unwrap();
                     }
                     _ => {
                         w.wire.push_back(message);

@@ -246,7 +246,8 @@ async fn shutting_down_ends_pipes_and_joins_their_tasks() {
     let (a, b) = pipe(&c).await;
     let (_b_send, mut b_recv) = b.split();
     soon("the shutdown", c.agent.shutdown()).await;
-    assert!(matches!(soon("the end", b_recv.recv()).await, Err(PipeError::Closed)));
+    // The relay's goodbye may be there already, and is as good an end.
+    assert!(matches!(soon("the end", b_recv.recv()).await, Err(PipeError::Closed) | Ok(None)));
     let (_a_send, mut a_recv) = a.split();
     assert!(!matches!(soon("the other end", a_recv.recv()).await, Ok(Some(_))));
 }

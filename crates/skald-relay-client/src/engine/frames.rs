@@ -88,7 +88,7 @@ impl Engine {
         let (code, now) = (refusal.code(), Instant::now());
         let word = code.map_or_else(|| "unknown".to_owned(), |c| c.to_string());
         tracing::warn!(code = %word, "the relay refused something");
-        match self.outbox.refused(code, &word, now, &mut self.pacer).await? {
+        match self.outbox.refused(code, &word, now, util::now_ms(), &mut self.pacer).await? {
             Refused::Again | Refused::Presence => {}
             Refused::Failed(failed) => self.failed(failed),
             Refused::NothingUnderWay => {

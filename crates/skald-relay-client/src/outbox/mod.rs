@@ -222,6 +222,7 @@ impl Outbox {
         code: Option<ErrorCode>,
         wire_code: &str,
         now: Instant,
+        now_ms: u64,
         pacer: &mut Pacer,
     ) -> Result<Refused, StoreError> {
         if code == Some(ErrorCode::RateLimited) {
@@ -241,7 +242,9 @@ impl Outbox {
             Some(UnderWay::Stored { seq, peer, repeated }) => {
                 let (seq, peer, repeated) = (*seq, *peer, *repeated);
                 if let Some(why) = why {
-                    self.store.discard(seq).await?;
+                    // What is kept until it is confirmed is not given up for a relay's word: it goes again with a later
+                    // connection.
+                    self.store.handed_on(seq, now_ms).await?;
                     self.under_way = None;
                     return Ok(Refused::Failed(Failed { peer, pipe: None, why }));
                 }

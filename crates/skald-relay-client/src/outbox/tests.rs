@@ -68,7 +68,7 @@ impl Desk {
     }
 
     async fn refused(&mut self, code: ErrorCode) -> Refused {
-        self.outbox.refused(Some(code), code.as_str(), self.now, &mut self.pacer).await.unwrap()
+        self.outbox.refused(Some(code), code.as_str(), self.now, self.now_ms, &mut self.pacer).await.unwrap()
     }
 }
 
@@ -172,4 +172,21 @@ async fn a_refusal_that_is_about_pairing_costs_no_message() {
     // The path breaks before the proof: the very same envelope goes again.
     desk.outbox.disconnected();
     assert_eq!(desk.next().await, Some(Outgoing::Message(first)));
+}
+
+#[tokio::test]
+async fn what_is_kept_until_it_is_confirmed_outlasts_a_refusal() {
+    let mut desk = Desk::new(&[2]).await;
+    let peer = identity(2).public_key();
+    let framed = framing::encode_json(b"answer");
+    desk.outbox.put(&peer, Some("answer-1"), &framed, true, desk.now_ms).await.unwrap();
+    assert!(desk.next().await.is_some());
+    assert!(matches!(desk.refused(ErrorCode::NotFound).await, Refused::Failed(_)));
+    assert!(desk.next().await.is_none(), "it is not forced upon that connection");
+    // The next connection, some time later.
+    desk.outbox.disconnected();
+    desk.now_ms += 60_000;
+    desk.outbox.store.repeat_kept(desk.now_ms).await.unwrap();
+    desk.outbox.stored_changed();
+    assert_eq!(desk.leaves(&[2]).await, "answer");
 }

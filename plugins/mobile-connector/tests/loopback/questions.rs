@@ -270,3 +270,32 @@ async fn a_question_too_large_for_the_store_is_told_in_words_and_fetched_live() 
     home.stop().await;
     relay.shutdown().await;
 }
+
+#[tokio::test]
+async fn fault_19_many_questions_reach_every_device_past_a_flood_of_news() {
+    let relay = relay().await;
+    let home = Home::connected(&relay.url()).await;
+    let mut phones = Vec::new();
+    for name in ["one", "two", "three"] {
+        let phone = home.phone(name).await;
+        phone.is_connected().await;
+        phones.push(phone);
+    }
+    let inbox = home.host.inbox();
+    for n in 0..80 {
+        inbox.notify(&Actor::Owner, &format!("news {n}"), "").await.unwrap();
+    }
+    for n in 0..30 {
+        let asked =
+            NewApproval { tool_name: "t".into(), summary: format!("s {n}"), ..NewApproval::default() };
+        inbox.create_approval(&Actor::Owner, asked).await.unwrap();
+    }
+    // The news alone would take the pace of more than four minutes.
+    for phone in &mut phones {
+        let (update, _) = phone.shows(30).await;
+        assert_eq!(update.approvals.len(), 30);
+    }
+    assert_eq!(home.json("GET", "status", json!({})).await["state"], "connected");
+    home.stop().await;
+    relay.shutdown().await;
+}
