@@ -47,6 +47,9 @@ enum News {
 
 /// Builds, starts and stays until it is told to stop.
 pub fn run(options: &Options) -> Result<ExitCode> {
+    // Before the build, which takes minutes: a wish that cannot be met is told at once.
+    let relay_port = port("relay", options.relay_port, RELAY_PORT)?;
+    let host_port = port("host", options.host_port, HOST_PORT)?;
     needs::to_build()?;
     let binaries = build()?;
     std::fs::create_dir_all(&options.data)
@@ -55,8 +58,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.data.canonicalize().with_context(|| format!("{} is not there.", options.data.display()))?;
     let authority = Authority::open(data.join("ca"))?;
     let certificate = authority.issue("relay")?;
-    let relay_port = port("relay", options.relay_port, RELAY_PORT)?;
-    let host_port = port("host", options.host_port, HOST_PORT)?;
 
     // From here on a signal is ours to pass on. The children are in process groups of their own, or a Ctrl-C in the
     // terminal would reach them twice.
