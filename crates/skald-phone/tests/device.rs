@@ -467,6 +467,19 @@ async fn a_pairing_that_fails_leaves_the_device_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fault_05_a_relay_that_marks_nothing_as_live_still_serves() {
+    let dir = tempfile::tempdir().expect("folder");
+    let relay = Relay::start(dir.path()).await;
+    let host = Host::start(&relay, dir.path()).await;
+    let phone = Phone::new(dir.path());
+    phone.pair_at(&host, Some(unmarked::before(relay.address()).await)).await;
+    host.set(|s| s.approvals.push(approval("unmarked-1", "make"))).await;
+    assert!(phone.ok(&["inbox"]).await.contains("make"));
+    phone.ok(&["approve", "unmarked-1"]).await;
+    assert_eq!(host.state().of_kind("approval_response").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn notifications_wait_until_somebody_looks() {
     let dir = tempfile::tempdir().expect("folder");
     let (_relay, host, phone) = everything(dir.path()).await;

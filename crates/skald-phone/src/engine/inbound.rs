@@ -16,7 +16,11 @@ impl Engine {
             RelayEvent::Message { peer, body, live, received_at } if *peer == self.parts.agent => {
                 // A live snapshot that an earlier run did not come to acknowledge is delivered again at the start. It
                 // answered a question of then, so it is no news of now.
-                let answers = *live && self.asked_ms.is_some_and(|asked| *received_at >= asked);
+                let since = self.asked_ms.is_some_and(|asked| *received_at >= asked);
+                self.marked |= *live && since;
+                // A relay that marks nothing as live is known by a question that had no answer: from then on whatever
+                // comes counts as one. A stale snapshot would do no harm, for the host knows what still stands.
+                let answers = since && (*live || (self.unanswered && !self.marked));
                 self.payload(body, answers).await
             }
             RelayEvent::PresenceChanged { peer, online } if *peer == self.parts.agent => {

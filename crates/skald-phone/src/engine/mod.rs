@@ -93,6 +93,10 @@ pub struct Engine {
     wanted: bool,
     /// When the Inbox was last asked for over this connection, in this computer's unix milliseconds.
     asked_ms: Option<u64>,
+    /// Whether this connection's relay says of anything that it came live. Some relays never do (fault 5).
+    marked: bool,
+    /// Whether a question over this connection had no live answer within its pause.
+    unanswered: bool,
     ask_at: Option<Instant>,
     pause: Duration,
     /// Answers of earlier runs that nobody waits for now.
@@ -119,6 +123,8 @@ impl Engine {
             current: false,
             wanted: false,
             asked_ms: None,
+            marked: false,
+            unanswered: false,
             ask_at: None,
             pause: ASK_AGAIN,
             earlier,
@@ -142,7 +148,7 @@ impl Engine {
                         break;
                     }
                     let now = status.borrow_and_update().clone();
-                    self.link_changed(now.state, now.last_error.map(|e| e.to_string())).await;
+                    self.link_changed(now.state, now.last_error.map(|e| crate::explain::link(&e))).await;
                 }
                 received = events.next() => match received {
                     Some(received) => {
@@ -182,6 +188,7 @@ impl Engine {
             self.current = false;
             self.host = HostState::Unknown;
             self.asked_ms = None;
+            (self.marked, self.unanswered) = (false, false);
             self.ask_at = None;
         }
         if self.link == Link::NotAdmitted {
@@ -301,6 +308,7 @@ impl Engine {
         if self.ask_at.is_some_and(|at| at <= now) {
             self.ask_at = None;
             self.pause = (self.pause * 2).min(ASK_AGAIN_MAX);
+            self.unanswered |= self.wanted && self.link == Link::Connected;
             if self.wanted || !self.parts.desk.outbox.is_empty() {
                 self.request().await;
             }

@@ -1,6 +1,8 @@
 //! A relay in this process, a host played by the relay client's agent, and the real `skald-phone`.
 #![allow(dead_code)]
 
+pub mod unmarked;
+
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +47,10 @@ impl Relay {
 
     pub fn url(&self) -> String {
         format!("ws://{}/v1/ws", self.settings.listen)
+    }
+
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.settings.listen
     }
 
     pub async fn stop(&mut self) {
@@ -320,9 +326,15 @@ impl Phone {
 
     /// Pairs and is admitted.
     pub async fn pair(&self, host: &Host) {
+        self.pair_at(host, None).await;
+    }
+
+    /// The same, over a relay at another address.
+    pub async fn pair_at(&self, host: &Host, relay_url: Option<String>) {
         let window = host.client.open_pairing(Duration::from_secs(300)).await.expect("window");
-        let mut pairing =
-            self.start(&["--json", "pair", "--payload", &window.qr.to_json(), "--name", "terminal"]);
+        let mut qr = window.qr;
+        qr.relay_url = relay_url.unwrap_or(qr.relay_url);
+        let mut pairing = self.start(&["--json", "pair", "--payload", &qr.to_json(), "--name", "terminal"]);
         let shown = pairing.json().await;
         let (key, code) = host.until("the device pairs", |s| s.paired.last().cloned()).await;
         assert_eq!(shown["verification_code"].as_str().expect("code"), code.replace(' ', ""));
