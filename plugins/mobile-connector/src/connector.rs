@@ -170,8 +170,13 @@ impl Connector {
     }
 
     /// A device has paired: the window is used, and the policy says whether the device waits. Safe to repeat.
-    pub(crate) async fn paired(&self, window: u64, key: DeviceKey) -> Result<(), Failed> {
+    pub(crate) async fn paired(&self, window: u64, key: DeviceKey, admitted: bool) -> Result<(), Failed> {
         self.windows().paired(window, key);
+        if !admitted {
+            // It may come under the name of a known device with other keys, which a relay can offer at will: nothing of
+            // what was known speaks for it.
+            self.store.forget(key).await?;
+        }
         if !self.settings.require_device_confirmation {
             self.relay.authorize(key).await?;
         }

@@ -60,10 +60,10 @@ async fn act(connector: &Connector, event: &RelayEvent) -> Result<(), Later> {
         RelayEvent::Message { peer, body, .. } => {
             inbound::receive(connector, DeviceKey(*peer.as_bytes()), body, PluginStatus::now_ms()).await?;
         }
-        RelayEvent::Paired { key, window, .. } => {
+        RelayEvent::Paired { key, window, authorized, .. } => {
             let key = DeviceKey(*key.as_bytes());
             tracing::info!(device = ?key, "a device has paired");
-            connector.paired(*window, key).await?;
+            connector.paired(*window, key, *authorized).await?;
         }
         RelayEvent::PresenceChanged { .. } => connector.devices_changed().await,
         // A live message that found nobody is not missed: who comes asks.

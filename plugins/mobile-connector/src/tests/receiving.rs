@@ -256,8 +256,8 @@ async fn the_policy_admits_at_once_only_where_no_confirmation_is_asked_for() {
     for (require, admitted) in [(true, false), (false, true)] {
         let settings = Settings { require_device_confirmation: require, ..Settings::default() };
         let bench = Bench::new(vec![peer(B, false)], settings).await;
-        bench.connector.paired(1, B).await.unwrap();
-        bench.connector.paired(1, B).await.unwrap();
+        bench.connector.paired(1, B, false).await.unwrap();
+        bench.connector.paired(1, B, false).await.unwrap();
         assert_eq!(bench.connector.device(B).await.unwrap().unwrap().peer.admitted, admitted);
     }
 }
@@ -282,4 +282,15 @@ async fn what_a_device_says_of_itself_is_kept_short() {
     receives(&bench, A, "hello", json!({"device_info": info})).await;
     let info = bench.connector.store.profiles().await.unwrap()[&A].info.clone().unwrap();
     assert!(serde_json::to_string(&info).unwrap().len() < 2_000);
+}
+
+#[tokio::test]
+async fn a_device_that_pairs_with_other_keys_does_not_inherit_a_name() {
+    let bench = Bench::new(vec![peer(B, false)], Settings::default()).await;
+    bench.connector.store.set_name(B, Some("Anna's phone"), 0).await.unwrap();
+    // The same device under the same keys keeps it.
+    bench.connector.paired(1, B, true).await.unwrap();
+    assert_eq!(bench.connector.device(B).await.unwrap().unwrap().name(), "Anna's phone");
+    bench.connector.paired(1, B, false).await.unwrap();
+    assert_ne!(bench.connector.device(B).await.unwrap().unwrap().name(), "Anna's phone");
 }

@@ -78,7 +78,7 @@ async fn a_pairing_is_named_by_a_code_and_its_token_is_only_in_the_picture() {
     let picture = format!("pairingqrcode?code={code}");
     let open = http.call("GET", &picture, json!(null)).await;
     assert_eq!((open.status, open.content_type.as_str()), (200, "image/png"));
-    http.bench.connector.paired(1, B).await.unwrap();
+    http.bench.connector.paired(1, B, false).await.unwrap();
     let used = http.call("GET", &picture, json!(null)).await;
     assert_eq!((used.status, used.content_type.as_str()), (200, "image/png"));
     assert_ne!(open.body, used.body);
