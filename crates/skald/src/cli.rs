@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use skald_web::AllowedHost;
 
@@ -18,6 +19,39 @@ pub struct Cli {
     pub target: Target,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Why there is no command to run.
+#[derive(Debug)]
+pub enum Stop {
+    /// Help or the version was asked for.
+    Shown(clap::Error),
+    /// The command line is wrong, and how.
+    Wrong(String),
+}
+
+/// Reads the command line.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
+    Cli::try_parse_from(words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Shown(error),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => Stop::Wrong(
+            "Say what to do, for example `skald serve` or `skald token list`; `skald --help` lists it all."
+                .into(),
+        ),
+        _ => Stop::Wrong(sentence(&error.render().to_string())),
+    })
+}
+
+/// Folds the several lines of a usage error into one sentence.
+fn sentence(rendered: &str) -> String {
+    let first = ["\n\nUsage:", "\n\n  tip:", "\n\nFor more information"]
+        .iter()
+        .fold(rendered, |text, end| text.split(end).next().unwrap_or(text));
+    let text = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let mut chars = text.chars();
+    let capital: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    format!("{capital}{} (see `skald --help`).", chars.as_str().trim_end_matches('.'))
 }
 
 /// Which host a command speaks to.
@@ -286,6 +320,28 @@ mod tests {
             text.push_str(&format!("\n--- {name}\n\n{}", sub.render_help()));
         }
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_sentence() {
+        for (line, named) in [
+            (&["skald"][..], "skald --help"),
+            (&["skald", "token"], "skald --help"),
+            (&["skald", "nope"], "nope"),
+            (&["skald", "approve", "--tool", "t"], "--summary"),
+            (&["skald", "approve", "--tool", "t", "--summary", "s", "--timeout", "soon"], "90s"),
+            (&["skald", "approve", "--tool", "t", "--summary", "s", "--timeout", "-5s"], "-5"),
+            (&["skald", "serve", "--listen", "nonsense"], "--listen"),
+            (&["skald", "run"], "COMMAND"),
+            (&["skald", "link", "--bogus"], "--bogus"),
+        ] {
+            let Err(Stop::Wrong(text)) = parse(line.iter().map(Into::into)) else { panic!("{line:?}") };
+            assert!(text.contains(named), "{line:?}: {text}");
+            assert!(!text.contains('\n') && !text.contains("Usage") && text.ends_with('.'), "{text}");
+        }
+        for line in [&["skald", "--help"][..], &["skald", "help", "run"], &["skald", "--version"]] {
+            assert!(matches!(parse(line.iter().map(Into::into)), Err(Stop::Shown(_))), "{line:?}");
+        }
     }
 
     #[test]

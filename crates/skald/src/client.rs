@@ -124,8 +124,13 @@ impl Client {
         }
         let (code, detail) = reply.problem();
         // What is switched off does not come back by itself.
-        if code == "plugin_not_running" {
+        if matches!(code.as_str(), "plugin_not_running" | "no_relay") {
             return Err(CallError::Local(Failure::usage(detail)));
+        }
+        if reply.status == StatusCode::UNAUTHORIZED {
+            return Err(CallError::Local(Failure::usage(
+                "The host does not know this token: make one with `skald token create NAME` and give it as SKALD_TOKEN.",
+            )));
         }
         // A redirection comes from something else that listens there.
         let foreign = !reply.status.is_client_error() && !reply.status.is_server_error();

@@ -15,13 +15,19 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Stop};
 use crate::failure::{Exit, Failure};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(Stop::Shown(help)) => {
+            // A reader that went away has read enough.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(Stop::Wrong(text)) => return finish(Err(Failure::usage(text))),
+    };
     // The mobile connector speaks TLS; rustls wants its one provider chosen before anyone does.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         return finish(Err(Failure::failed(

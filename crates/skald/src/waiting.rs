@@ -39,6 +39,15 @@ pub enum Lapse {
 }
 
 impl Lapse {
+    /// The state's word, as the host's.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Withdrawn => "cancelled",
+            Self::Forgotten => "unknown",
+        }
+    }
+
     /// Says what happened on standard error, as the command's end. Never that anybody said no.
     pub fn tell(&self) -> Exit {
         let text = match self {

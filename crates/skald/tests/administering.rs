@@ -58,6 +58,7 @@ fn plugins_are_listed_and_configured() {
     }
     let idle = host.skald(&["plugins", "enable", "mobile-connector"]);
     assert_eq!(idle.code, Some(0), "{}", idle.stderr);
+    refused(&host.skald(&["pair"]), 2, "relay");
     host.skald(&["plugins", "disable", "mobile-connector"]).ok().unwrap();
 }
 

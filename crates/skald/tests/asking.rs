@@ -53,6 +53,10 @@ fn fault_24_a_lapsed_question_is_exit_code_3_and_never_a_no() {
         for no in ["reject", "refus", "denied", "said no"] {
             assert!(!finished.stderr.contains(no), "{}", finished.stderr);
         }
+        let outcome = host.skald(&[words, &["--json"]].concat());
+        assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+        let outcome: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(outcome, json!({"state": "expired"}));
     }
 }
 
@@ -165,7 +169,7 @@ fn wrong_usage_and_wrong_configuration_are_exit_code_2() {
     refused(&host.skald(&[&APPROVE[..], &["--arguments", "{"]].concat()), 2, "--arguments");
     refused(&host.skald(&["approve", "--tool", "", "--summary", "s"]), 2, "tool_name");
     refused(&host.skald(&["ask", "q", "--url", "https://example.org"]), 2, "--url");
-    refused(&host.skald(&["ask", "q", "--token", "nonsense"]), 2, "Sign in");
+    refused(&host.skald(&["ask", "q", "--token", "nonsense"]), 2, "token create");
     refused(&host.skald(&["ask", "q", "--token", ""]), 2, "token");
     // Another host's address is not sent this one's token.
     refused(&host.skald(&["ask", "q", "--url", "http://127.0.0.1:1"]), 2, "no token");
@@ -178,8 +182,7 @@ fn wrong_usage_and_wrong_configuration_are_exit_code_2() {
         &["token", "create"],
         &["nonsense"],
     ] {
-        let finished = host.skald(words);
-        assert_eq!(finished.code, Some(2), "{words:?}: {}", finished.stderr);
+        refused(&host.skald(words), 2, "skald --help");
     }
 }
 

@@ -76,6 +76,16 @@ fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
 }
 
 #[test]
+fn no_command_and_an_empty_one_are_told_before_anybody_is_asked() {
+    let host = Host::start();
+    for words in [&["run"][..], &["run", "--"], &["run", "--", ""], &["run", "", "argument"]] {
+        let finished = host.skald(words);
+        refused(&finished, 2, if words.contains(&"") { "behind `--`" } else { "COMMAND" });
+    }
+    assert_eq!(host.owner().get("/api/v1/inbox").unwrap().expect(200).unwrap()["badge"], 0);
+}
+
+#[test]
 fn a_bypass_lets_the_next_command_run_without_asking() {
     let host = Host::start();
     let owner = host.owner();

@@ -76,7 +76,12 @@ pub async fn approve(target: Target, args: ApproveArgs) -> Result<Exit, Failure>
                 Ok(tell_rejected(&status))
             }
         }
-        Ended::Lapsed(lapse) => Ok(lapse.tell()),
+        Ended::Lapsed(lapse) => {
+            if args.json {
+                output::json(&json!({"state": lapse.state()}))?;
+            }
+            Ok(lapse.tell())
+        }
     }
 }
 
@@ -104,7 +109,12 @@ pub async fn ask(target: Target, args: AskArgs) -> Result<Exit, Failure> {
             }
             Ok(Exit::ok())
         }
-        Ended::Lapsed(lapse) => Ok(lapse.tell()),
+        Ended::Lapsed(lapse) => {
+            if args.json {
+                output::json(&json!({"state": lapse.state()}))?;
+            }
+            Ok(lapse.tell())
+        }
     }
 }
 

@@ -19,8 +19,13 @@ const TOOL: &str = "run";
 /// A summary is one line of so many characters; the whole command stands in the block below it.
 const SUMMARY: usize = 120;
 
+const NO_COMMAND: &str = "There is no command to run: write it behind `--`.";
+
 /// Asks, and on approval gives back the command to become.
 pub async fn run(target: Target, args: RunArgs) -> Result<Exit, Failure> {
+    if args.command.first().is_none_or(|program| program.is_empty()) {
+        return Err(Failure::usage(NO_COMMAND));
+    }
     let folder = std::env::current_dir().map_err(|e| {
         Failure::failed(format!("The current folder cannot be read ({e}): go to one that exists."))
     })?;
@@ -61,7 +66,7 @@ fn summary(line: &str) -> String {
 /// Becomes the command; returns only where that fails. Its exit code and its signals are then this process's own.
 pub fn replace(command: Vec<OsString>) -> Result<Exit, Failure> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err(Failure::usage("There is no command to run: write it behind `--`."));
+        return Err(Failure::usage(NO_COMMAND));
     };
     let error = Command::new(program).args(arguments).exec();
     let program = program.to_string_lossy();
