@@ -20,7 +20,7 @@ pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
             p if p == "." => String::new(),
             p => p,
         };
-        describe(path, e.inner())
+        describe(path, e.inner(), body)
     })?;
     de.end().map_err(|_| Error::field("", "Send one JSON object and nothing after it."))?;
     Ok(value)
@@ -43,8 +43,17 @@ pub(crate) fn size(value: &impl serde::Serialize) -> usize {
     serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
-fn describe(path: String, e: &serde_json::Error) -> Error {
+fn describe(path: String, e: &serde_json::Error, body: &[u8]) -> Error {
     if !matches!(e.classify(), serde_json::error::Category::Data) {
+        let text = e.to_string();
+        if text.starts_with("recursion limit") {
+            return Error::field("", "The body is nested too deeply: 127 levels are the most.");
+        }
+        // Where a word of a list is expected, serde calls everything else a fault of syntax.
+        let sound = serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok();
+        if sound && !path.is_empty() && text.starts_with("expected value") {
+            return Error::field(path.clone(), format!("`{path}` must be a text."));
+        }
         let place = format!("line {}, column {}", e.line(), e.column());
         return Error::field("", format!("The body is not JSON: look at {place}."));
     }
@@ -99,6 +108,16 @@ mod tests {
         name: String,
         #[allow(dead_code)]
         secs: Option<u64>,
+        #[allow(dead_code)]
+        word: Option<Word>,
+        #[allow(dead_code)]
+        tree: Option<serde_json::Value>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Word {
+        Yes,
     }
 
     fn told(body: &str) -> (String, String) {
@@ -109,6 +128,20 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_json_is_never_said_to_be_none() {
+        for value in ["1", "true", "[]", "-0.5"] {
+            let (field, message) = told(&format!(r#"{{"name":"a","word":{value}}}"#));
+            assert_eq!((field.as_str(), message.as_str()), ("word", "`word` must be a text."), "{value}");
+        }
+        let deep = format!(r#"{{"name":"a","tree":{}{}}}"#, "[".repeat(5000), "]".repeat(5000));
+        assert!(told(&deep).1.contains("nested too deeply"));
+        for broken in [r#"{"name":"a","word":1"#, r#"{"name":"a","word":1}}"#, r#"{"name":"a","word":nul}"#] {
+            assert!(!told(broken).1.contains("must be a text"), "{broken}");
+        }
+        let _ = Word::Yes;
     }
 
     #[test]
