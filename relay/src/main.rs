@@ -43,7 +43,15 @@ struct Args {
 const CONFIGURATION: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version.
+        Err(shown) if !shown.use_stderr() => {
+            let _ = shown.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(wrong) => return fail(&usage(&wrong), CONFIGURATION),
+    };
     let settings = match settings(args) {
         Ok(settings) => settings,
         Err(error) => return fail(&error, CONFIGURATION),
@@ -56,6 +64,16 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(run(settings)),
         Err(error) => fail(&anyhow::Error::new(error).context("cannot start the runtime"), 1),
     }
+}
+
+/// Folds the several lines of a usage error into one sentence.
+fn usage(wrong: &clap::Error) -> anyhow::Error {
+    let rendered = wrong.render().to_string();
+    let first = ["\n\nUsage:", "\n\n  tip:", "\n\nFor more information"]
+        .iter()
+        .fold(rendered.as_str(), |text, end| text.split(end).next().unwrap_or(text));
+    let text = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    anyhow::anyhow!("{} (see skald-relay --help)", text.strip_prefix("error: ").unwrap_or(&text))
 }
 
 fn settings(args: Args) -> anyhow::Result<Settings> {

@@ -66,7 +66,13 @@ pub enum StartError {
 impl StartError {
     /// Whether the operator's configuration is to blame, rather than the machine.
     pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::Tls(_) | Self::Listen { .. })
+        matches!(
+            self,
+            Self::Settings(_)
+                | Self::Tls(_)
+                | Self::Listen { .. }
+                | Self::Store(OpenError::Folder { .. } | OpenError::Locked(_))
+        )
     }
 }
 

@@ -84,11 +84,13 @@ pub enum SettingsError {
         cause: std::io::Error,
     },
     /// The file holds something that is no setting, or a value of the wrong kind.
-    #[error("the settings file {path} is wrong: {cause}")]
+    #[error("the settings file {path} is wrong at line {line}: {}", .cause.message().replace('\n', " "))]
     Toml {
         /// Which file.
         path: PathBuf,
-        /// What and where.
+        /// Where.
+        line: usize,
+        /// What.
         cause: Box<toml::de::Error>,
     },
     /// An environment variable holds something that cannot be read.
@@ -132,8 +134,11 @@ impl Settings {
     fn from_file(path: &Path) -> Result<Self, SettingsError> {
         let text = std::fs::read_to_string(path)
             .map_err(|cause| SettingsError::File { path: path.to_owned(), cause })?;
-        toml::from_str(&text)
-            .map_err(|cause| SettingsError::Toml { path: path.to_owned(), cause: Box::new(cause) })
+        toml::from_str(&text).map_err(|cause: toml::de::Error| {
+            let before = text.get(..cause.span().map_or(0, |span| span.start)).unwrap_or(&text);
+            let line = before.matches('\n').count() + 1;
+            SettingsError::Toml { path: path.to_owned(), line, cause: Box::new(cause) }
+        })
     }
 
     /// Checks what no single value shows. Called by [`crate::Relay::start`].

@@ -50,7 +50,7 @@ impl From<sqlx::Error> for StoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder or a file in it is not usable.
-    #[error("cannot use the data folder {path}: {cause}")]
+    #[error("cannot use {path} ({cause}): name another data folder, or change its permissions")]
     Folder {
         /// Which folder or file.
         path: PathBuf,

@@ -119,6 +119,26 @@ fn fault_20_a_value_that_cannot_be_read_stops_the_start_with_its_name() {
     assert!(error.contains("/nonexistent"), "{error}");
 }
 
+#[test]
+fn whatever_keeps_it_from_starting_is_one_sentence_and_exit_code_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, plain) = (dir.path().join("relay.toml"), dir.path().join("plain"));
+    std::fs::write(&file, "insecure = true\n\nmax_pipes = 3\n").unwrap();
+    std::fs::write(&plain, "a file").unwrap();
+    let (file, plain) = (file.to_str().unwrap(), plain.to_str().unwrap());
+    for (words, named) in [
+        (&["--bogus"][..], "--bogus"),
+        (&["--listen", "nonsense"], "--listen"),
+        (&["--config", file], "line 3"),
+        (&["--insecure", "--listen", "127.0.0.1:0", "--data", plain], plain),
+    ] {
+        let (code, error) = refused(command().args(words));
+        assert_eq!(code, Some(2), "{words:?}: {error}");
+        assert!(error.contains(named) && error.lines().count() == 1, "{words:?}: {error}");
+    }
+    assert!(command().arg("--help").output().unwrap().status.success());
+}
+
 #[tokio::test]
 async fn the_relay_is_blind_and_its_files_tell_nothing() {
     const TOKEN: [u8; 32] = *b"CANARY-pairing-token-32-bytes-!!";
