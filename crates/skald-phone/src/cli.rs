@@ -251,8 +251,9 @@ pub enum Stop {
 
 /// Folds clap's several lines into one sentence.
 fn sentence(rendered: &str) -> String {
-    let body = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
-    let body = body.split("\n\nFor more information").next().unwrap_or(body);
+    let body = ["\n\nUsage:", "\n\n  tip:", "\n\nFor more information"]
+        .iter()
+        .fold(rendered, |text, end| text.split(end).next().unwrap_or(text));
     let text = body.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let mut chars = text.chars();

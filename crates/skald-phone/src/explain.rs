@@ -1,7 +1,7 @@
 //! Words for what went wrong beneath.
 
 use skald_relay_client::device::PairError;
-use skald_relay_client::{PipeError, SendError};
+use skald_relay_client::{LinkProblem, PipeError, SendError};
 
 use crate::failure::Failure;
 use crate::wire::{HostState, Link, View};
@@ -34,12 +34,39 @@ pub fn pipe(error: &PipeError, view: &View) -> String {
     }
 }
 
+/// Why the relay is not reached. A device has no settings page: what it trusts is said on its command line.
+pub fn link(problem: &LinkProblem) -> String {
+    match problem {
+        LinkProblem::CertificateUntrusted(host) => format!(
+            "The certificate of {host} is not trusted; if the relay has a private authority, name its file with --ca."
+        ),
+        other => other.to_string(),
+    }
+}
+
 /// Why the device did not pair.
 pub fn pairing(error: &PairError) -> Failure {
-    let text = sentence(&error.to_string());
+    let text = match error {
+        PairError::Link(problem) => sentence(&link(problem)),
+        other => sentence(&other.to_string()),
+    };
     match error {
         PairError::Start(_) | PairError::OtherAgent | PairError::Key => Failure::usage(text),
         PairError::Link(_) | PairError::UnknownHost => Failure::unreachable(text),
         _ => Failure::refused(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_untrusted_relay_is_explained_by_the_option_that_helps() {
+        let problem = LinkProblem::CertificateUntrusted("relay.example".into());
+        for text in [link(&problem), pairing(&PairError::Link(problem.clone())).sentence] {
+            assert!(text.contains("relay.example") && text.contains("--ca"), "{text}");
+            assert!(!text.contains("settings"), "{text}");
+        }
     }
 }
