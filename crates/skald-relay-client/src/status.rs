@@ -74,7 +74,7 @@ pub enum LinkProblem {
     },
     /// Nobody this computer trusts vouches for the certificate.
     #[error(
-        "The certificate of {0} is not trusted; if the relay has a private authority, its certificate file must be named."
+        "The certificate of {0} is not trusted; if the relay has a private authority, name its file in the settings."
     )]
     CertificateUntrusted(String),
     /// The certificate is another host's.
