@@ -13,6 +13,10 @@ const RETRY_FIRST_MS: i64 = 1_000;
 /// Longest such pause.
 const RETRY_MAX_MS: i64 = 60_000;
 
+/// How many notifications wait at the relay for a device that is away. The relay keeps 200 messages for it, and the
+/// rest of that room belongs to questions.
+pub(super) const UNSEEN_MAX: u32 = 100;
+
 /// What is under way in a lane, and when it may try again.
 struct Flight<T> {
     under_way: Option<T>,
@@ -62,6 +66,8 @@ pub(super) struct Device {
     pub(super) wants_live: bool,
     /// It is known to hold something else than what it was told.
     pub(super) stale: bool,
+    /// Notifications sent since it was last known to be there.
+    unseen: u32,
     snapshots: Flight<Telling>,
     log: Flight<i64>,
 }
@@ -73,9 +79,22 @@ impl Device {
             online,
             wants_live: false,
             stale: false,
+            unseen: 0,
             snapshots: Flight::default(),
             log: Flight::default(),
         }
+    }
+
+    /// It is away and enough waits for it: later notifications are kept here until it is back.
+    pub(super) fn is_held(&self) -> bool {
+        !self.online && self.unseen >= UNSEEN_MAX
+    }
+
+    /// It is there, or was a moment ago; whether it lacks notifications that were held back.
+    pub(super) fn seen(&mut self) -> bool {
+        let held = self.unseen >= UNSEEN_MAX;
+        self.unseen = 0;
+        held
     }
 
     /// The link is back: what waited for its pause need not.
@@ -126,6 +145,7 @@ impl Device {
             Lane::Log => match self.log.end(now, ok) {
                 Some(seq) => {
                     self.memory.notified = self.memory.notified.max(seq);
+                    self.unseen = if self.online { 0 } else { self.unseen.saturating_add(1) };
                     true
                 }
                 None => false,
@@ -193,7 +213,7 @@ impl Device {
         log: &BTreeMap<i64, Notification>,
         ids: &mut Ids,
     ) -> Option<Effect> {
-        if !self.log.is_free(now) {
+        if !self.log.is_free(now) || self.is_held() {
             return None;
         }
         let (seq, entry) = log.range(self.memory.notified.saturating_add(1)..).next()?;

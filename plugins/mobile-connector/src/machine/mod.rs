@@ -173,7 +173,10 @@ impl Machine {
                 }
             }
             Input::Devices(known) => self.take_devices(known),
-            Input::Request(key) => self.with(key, |d| d.wants_live = true),
+            Input::Request(key) => {
+                self.with(key, |d| d.wants_live = true);
+                self.seen(key);
+            }
             Input::Refresh(key) => self.with(key, |d| d.stale = true),
             Input::Refused(key) => self.with(key, |d| d.refused(now)),
             Input::Ack { to, ref_id } => effects.extend(self.receipt(now, to, ref_id)),
@@ -213,6 +216,16 @@ impl Machine {
         }
     }
 
+    /// A device shows itself. What was held back for it is read from the host's log again.
+    fn seen(&mut self, key: DeviceKey) {
+        if let Some(device) = self.devices.get_mut(&key)
+            && device.seen()
+        {
+            let from = device.memory.notified;
+            self.log_read = Some(self.log_read.map_or(from, |read| read.min(from)));
+        }
+    }
+
     fn take_inbox(&mut self, now: i64, inbox: InboxSnapshot) {
         // Revisions only rise: a snapshot that was overtaken on its way here is not news.
         if self.inbox.as_ref().is_some_and(|known| known.revision > inbox.revision) {
@@ -248,6 +261,9 @@ impl Machine {
                 }
             };
             self.devices.insert(key, device);
+            if online {
+                self.seen(key);
+            }
         }
     }
 
@@ -278,7 +294,7 @@ impl Machine {
             }
         }
         // What every device was sent is needed no more.
-        let through = self.devices.values().map(|d| d.memory.notified).min();
+        let through = self.devices.values().filter(|d| !d.is_held()).map(|d| d.memory.notified).min();
         self.log.retain(|seq, _| through.is_some_and(|through| *seq > through));
     }
 }

@@ -3,6 +3,8 @@
 use skald_core_api::{Approval, InboxSnapshot, Notification as Told};
 use skald_payloads::{Envelope, InboxUpdate, Notification};
 
+mod log;
+
 use super::*;
 use crate::test::{ask, big_ask, id, inbox, question, secret};
 
@@ -385,43 +387,6 @@ fn words(sent: &[Sent]) -> Vec<(DeviceKey, &str)> {
             _ => unreachable!(),
         })
         .collect()
-}
-
-#[test]
-fn notifications_go_once_and_in_order_to_each_device() {
-    let mut m = machine(&[A, B]);
-    assert_eq!(m.log_after(), Some(0));
-    let out = sent(0, m.handle(0, Input::Log(vec![told(1), told(2)])));
-    assert_eq!(words(&out), [(A, "title 1"), (B, "title 1")]);
-    let out = m.handle(0, Input::Sent { to: A, lane: Lane::Log, ok: true });
-    assert!(matches!(&out[0], Effect::Remember { device: A, memory } if memory.notified == 1));
-    assert_eq!(words(&sent(0, out)), [(A, "title 2")]);
-    let out = m.handle(0, Input::Sent { to: B, lane: Lane::Log, ok: false });
-    assert!(out.is_empty());
-    assert_eq!(words(&sent(1_000, m.handle(1_000, Input::Tick))), [(B, "title 1")]);
-    assert_eq!(m.log_after(), Some(2));
-}
-
-#[test]
-fn a_device_is_not_told_what_was_told_before_it_came() {
-    let mut m = machine(&[]);
-    let known = Known { memory: Memory { notified: 7, ..Memory::default() }, ..known(A) };
-    m.handle(0, Input::Devices(vec![known]));
-    assert_eq!(m.log_after(), Some(7));
-    let out = sent(0, m.handle(0, Input::Log(vec![told(8)])));
-    assert_eq!(words(&out), [(A, "title 8")]);
-}
-
-#[test]
-fn a_flood_of_notifications_neither_fills_memory_nor_delays_a_snapshot() {
-    let mut m = machine(&[A]);
-    m.handle(0, Input::Log((1..=200).map(told).collect()));
-    assert_eq!(m.log_after(), None, "no more is read until some have gone");
-    let snapshot =
-        InboxSnapshot { revision: 1, elicitations: vec![secret(1, 0)], ..InboxSnapshot::default() };
-    assert_eq!(shown(&sent(0, m.handle(0, Input::Inbox(snapshot)))).len(), 1);
-    m.handle(0, Input::Sent { to: A, lane: Lane::Log, ok: true });
-    assert_eq!(m.log_after(), Some(200));
 }
 
 #[test]
