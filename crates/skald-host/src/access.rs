@@ -285,7 +285,9 @@ impl Access {
                 let gone =
                     sqlx::query("DELETE FROM tokens WHERE name = ?").bind(&name).execute(&mut *tx).await?;
                 if gone.rows_affected() == 0 {
-                    return Err(Error::NotFound(format!("There is no token named {name}; list them with `skald token list`.")));
+                    return Err(Error::NotFound(format!(
+                        "There is no token named {name}; list them with `skald token list`."
+                    )));
                 }
                 rules::end_of_source(&mut tx, &Actor::Token { name: name.clone() }, now).await?;
                 let about = About { subject: Some(&name), ..About::default() };

@@ -3,8 +3,8 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderValue, StatusCode};
 use http::header::{self, HeaderMap, HeaderName};
+use http::{HeaderValue, StatusCode};
 
 /// For pages: our own files and connections, and nothing else. Scripts and styles are files, never inline.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \

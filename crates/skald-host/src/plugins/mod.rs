@@ -179,7 +179,9 @@ impl Plugins {
         enabled: Option<bool>,
         config: Option<Value>,
     ) -> Result<PluginInfo, Error> {
-        let entry = self.find(id).ok_or_else(|| Error::NotFound(format!("There is no plugin {id}; list them with `skald plugins`.")))?;
+        let entry = self.find(id).ok_or_else(|| {
+            Error::NotFound(format!("There is no plugin {id}; list them with `skald plugins`."))
+        })?;
         let (reply, answer) = oneshot::channel();
         let stopping = || Error::Store(StoreError::Stopping);
         entry.commands.send(Command::Update { enabled, config, reply }).await.map_err(|_| stopping())?;
