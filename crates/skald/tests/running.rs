@@ -86,11 +86,14 @@ fn no_command_and_an_empty_one_are_told_before_anybody_is_asked() {
 }
 
 #[test]
-fn a_bypass_lets_the_next_command_run_without_asking() {
+fn a_bypass_covers_the_program_and_no_other() {
     let host = Host::start();
     let owner = host.owner();
-    let mut running = host.skald_waiting(&["run", "true"]);
+    let mut running = host.skald_waiting(&["run", "echo", "once"]);
     host.answer(&owner, &json!({"decision": "approved", "bypass_secs": 900}));
     assert_eq!(running.finished().unwrap().code, Some(0));
     assert_eq!(host.skald(&["run", "echo", "again"]).ok().unwrap(), "again\n");
+    let mut other = host.skald_waiting(&["run", "true"]);
+    host.answer(&owner, &json!({"decision": "rejected"}));
+    assert_eq!(other.finished().unwrap().code, Some(1));
 }

@@ -14,8 +14,8 @@ use crate::failure::{Exit, Failure};
 use crate::quote::command_line;
 use crate::waiting::{self, Ended};
 
-/// The tool's name in approvals and bypasses.
-const TOOL: &str = "run";
+/// So many characters of a program's name stand in the tool's name.
+const PROGRAM: usize = 100;
 /// A summary is one line of so many characters; the whole command stands in the block below it.
 const SUMMARY: usize = 120;
 
@@ -33,7 +33,7 @@ pub async fn run(target: Target, args: RunArgs) -> Result<Exit, Failure> {
     let folder = folder.to_string_lossy();
     let summary = summary(&line);
     let mut body = question(args.timeout, args.label);
-    put(&mut body, "tool_name", Some(TOOL));
+    put(&mut body, "tool_name", Some(tool(&args.command[0])));
     put(&mut body, "summary", Some(summary.as_str()));
     put(&mut body, "session", args.session);
     let words: Vec<_> = args.command.iter().map(|w| w.to_string_lossy()).collect();
@@ -53,6 +53,18 @@ pub async fn run(target: Target, args: RunArgs) -> Result<Exit, Failure> {
         Ended::Resolved(status) => Ok(tell_rejected(&status)),
         Ended::Lapsed(lapse) => Ok(lapse.tell()),
     }
+}
+
+/// The tool's name, which is what "approve for 15 minutes" covers: this program and no other.
+fn tool(program: &OsString) -> String {
+    let program = command_line(&[program]);
+    let length = program.chars().count();
+    if length <= PROGRAM {
+        return format!("run {program}");
+    }
+    // A long path is told apart from others by its end, and by its length.
+    let end: String = program.chars().skip(length - PROGRAM).collect();
+    format!("run ({length} characters) …{end}")
 }
 
 fn summary(line: &str) -> String {
@@ -83,6 +95,13 @@ pub fn replace(command: Vec<OsString>) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tool_is_the_program() {
+        assert_eq!(tool(&"cargo".into()), "run cargo");
+        let (long, other) = ("a/".repeat(200), format!("b{}", "a/".repeat(200)));
+        assert!(tool(&long.clone().into()).ends_with("a/") && tool(&long.into()) != tool(&other.into()));
+    }
 
     #[test]
     fn a_long_command_is_shortened_in_the_summary_alone() {
