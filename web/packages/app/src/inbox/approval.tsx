@@ -1,5 +1,5 @@
 // Approve, reject, or approve for longer.
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Check, Cross } from "../icons";
 import { t } from "../strings";
 import type { Approval } from "../types";
@@ -20,7 +20,8 @@ export function ApprovalActions(props: { item: Approval }) {
   const opener = useRef<HTMLButtonElement>(null);
   const focusNext = useRef<"field" | "opener" | undefined>(undefined);
   const id = useId();
-  useEffect(() => {
+  // Before the next paint: nothing typed by somebody quick may go elsewhere.
+  useLayoutEffect(() => {
     if (focusNext.current === "field") field.current?.focus();
     if (focusNext.current === "opener") opener.current?.focus();
     focusNext.current = undefined;

@@ -61,6 +61,7 @@ test("an approval is rejected at a press, or with a reason", async () => {
   await card(page, first).getByRole("button", { name: "Reject", exact: true }).click();
   await card(page, first).waitFor({ state: "detached" });
   await card(page, second).getByRole("button", { name: "Reject with a reason" }).click();
+  await page.waitForFunction(() => document.activeElement?.tagName === "TEXTAREA");
   await page.keyboard.type("Not today");
   await card(page, second).getByRole("button", { name: "Reject with this reason" }).click();
   await card(page, second).waitFor({ state: "detached" });
