@@ -175,7 +175,7 @@ test("signing out leaves nothing on the page", async () => {
 
 test("history is paged, tells late answers and never calls an expiry a refusal", async () => {
   const { page, fake } = await visit("/history");
-  assert.equal(await page.locator("[data-history]").count(), 30);
+  await page.waitForFunction(() => document.querySelectorAll("[data-history]").length === 30);
   await page.getByRole("button", { name: "Show older" }).click();
   await page.waitForFunction(() => document.querySelectorAll("[data-history]").length === 60);
   const expired = page.locator("[data-history]", { hasText: "Rotate the signing key" });
@@ -188,7 +188,7 @@ test("history is paged, tells late answers and never calls an expiry a refusal",
   const item = fake.add("approval", approval({ summary: "Fresh one" }));
   fake.resolveElsewhere(item.request_id, { decision: "approved" });
   await page.locator("[data-history]", { hasText: "Fresh one" }).waitFor();
-  assert.equal(await page.locator("[data-history]").count(), 61);
+  await page.waitForFunction(() => document.querySelectorAll("[data-history]").length === 61);
 });
 
 test("a device sees and answers, and is offered nothing it may not do", async () => {

@@ -31,6 +31,8 @@ export function harness() {
       });
       await page.goto(fake.url + path);
       await page.waitForSelector("h1");
+      // What is counted at once must be there: the page has drawn all that it asked for.
+      await page.waitForFunction(() => !document.querySelector(".loading"));
       return { page, fake, context };
     },
   };
