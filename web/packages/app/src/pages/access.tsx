@@ -6,8 +6,9 @@ import { when } from "../format";
 import { useResource } from "../resource";
 import { t } from "../strings";
 import type { ApiToken, WebSession } from "../types";
-import { Ago, CopyButton, LoadError, Loading, Notice } from "../ui/bits";
+import { Ago, CopyButton, LoadError, Loading } from "../ui/bits";
 import { Dialog } from "../ui/dialog";
+import { RevokeDialog } from "../ui/revoke";
 import { toast } from "../ui/toast";
 
 export function Tokens() {
@@ -112,42 +113,9 @@ export function Tokens() {
 }
 
 function RevokeToken(props: { name: string; onDone: () => void; reload: () => Promise<void> }) {
-  const [error, setError] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  return (
-    <Dialog title={t.settings.revokeTitle(props.name)} onClose={props.onDone}>
-      <p>{t.settings.revokeText}</p>
-      {error && (
-        <Notice tone="bad" alert>
-          <p>{error}</p>
-        </Notice>
-      )}
-      <div class="actions">
-        <button
-          type="button"
-          class="button danger"
-          disabled={busy}
-          onClick={async () => {
-            setBusy(true);
-            try {
-              await call("DELETE", `${paths.tokens}/${encodeURIComponent(props.name)}`);
-              toast(t.settings.revoked(props.name));
-              props.onDone();
-              await props.reload();
-            } catch (e) {
-              setError(sentence(e));
-              setBusy(false);
-            }
-          }}
-        >
-          {t.settings.revoke}
-        </button>
-        <button type="button" class="button quiet" autofocus disabled={busy} onClick={props.onDone}>
-          {t.app.cancel}
-        </button>
-      </div>
-    </Dialog>
-  );
+  const { name, ...rest } = props;
+  const words = { title: t.settings.revokeTitle(name), text: t.settings.revokeText, button: t.settings.revoke, done: t.settings.revoked(name) };
+  return <RevokeDialog {...words} path={`${paths.tokens}/${encodeURIComponent(name)}`} {...rest} />;
 }
 
 export function Sessions() {

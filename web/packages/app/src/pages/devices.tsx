@@ -8,7 +8,7 @@ import { useMay } from "../session";
 import { t } from "../strings";
 import type { Device } from "../types";
 import { Ago, LoadError, Loading, Notice, PageHead } from "../ui/bits";
-import { Dialog } from "../ui/dialog";
+import { RevokeDialog } from "../ui/revoke";
 import { toast } from "../ui/toast";
 import { useConnector, type Connector } from "./connector";
 import { PairingPanel } from "./pairing";
@@ -283,40 +283,7 @@ function Rename(props: { device: Device; name: string; onDone: () => void; reloa
 }
 
 function Revoke(props: { device: Device; name: string; onDone: () => void; reload: () => Promise<void> }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<string>();
-  return (
-    <Dialog title={t.devices.revokeTitle(props.name)} onClose={props.onDone}>
-      <p>{t.devices.revokeText}</p>
-      {error && (
-        <Notice tone="bad" alert>
-          <p>{error}</p>
-        </Notice>
-      )}
-      <div class="actions">
-        <button
-          type="button"
-          class="button danger"
-          disabled={busy}
-          onClick={async () => {
-            setBusy(true);
-            try {
-              await call("DELETE", paths.device(props.device.key));
-              toast(t.devices.revoked(props.name));
-              props.onDone();
-              await props.reload();
-            } catch (e) {
-              setError(sentence(e));
-              setBusy(false);
-            }
-          }}
-        >
-          {t.devices.revoke}
-        </button>
-        <button type="button" class="button quiet" autofocus disabled={busy} onClick={props.onDone}>
-          {t.app.cancel}
-        </button>
-      </div>
-    </Dialog>
-  );
+  const { device, name, ...rest } = props;
+  const words = { title: t.devices.revokeTitle(name), text: t.devices.revokeText, button: t.devices.revoke, done: t.devices.revoked(name) };
+  return <RevokeDialog {...words} path={paths.device(device.key)} {...rest} />;
 }
