@@ -13,7 +13,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("skald-relay-common", &[]),
     ("skald-payloads", &[]),
     ("skald-core-api", &[]),
-    ("skald-relay", &["skald-relay-common"]),
+    ("skald-relay", &["skald-relay-common", "skald-relay-push"]),
+    ("skald-relay-push", &["skald-relay-common"]),
     ("skald-e2e", &["skald-relay-common"]),
     ("skald-relay-client", &["skald-relay-common", "skald-e2e"]),
     ("skald-host", &["skald-core-api"]),
@@ -22,7 +23,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "plugin-mobile-connector",
         &["skald-core-api", "skald-payloads", "skald-relay-client", "skald-e2e", "skald-relay-common"],
     ),
-    ("skald", &["skald-core-api", "skald-host", "skald-web", "plugin-mobile-connector"]),
+    ("plugin-local-streams", &["skald-core-api"]),
+    (
+        "skald",
+        &["skald-core-api", "skald-host", "skald-web", "plugin-mobile-connector", "plugin-local-streams"],
+    ),
     ("skald-phone", &["skald-payloads", "skald-relay-client", "skald-e2e", "skald-relay-common"]),
     ("skald-testkit", &[]),
     ("skald-tests", &["skald-testkit", "skald-relay-common", "skald-e2e", "skald-payloads"]),
@@ -30,6 +35,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "skald-examples",
         &["skald-core-api", "skald-host", "skald-relay-client", "skald-relay", "skald-payloads"],
     ),
+    ("skald-bench", &["skald-testkit", "skald-relay-common", "skald-e2e", "skald-relay-client"]),
     ("xtask", &["skald-testkit"]),
 ];
 

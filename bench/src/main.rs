@@ -1,0 +1,3 @@
+//! Measures pipes and pages beside their baselines.
+
+fn main() {}

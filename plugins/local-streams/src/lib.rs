@@ -1,0 +1,1 @@
+//! Files, logs and local ports for paired devices.

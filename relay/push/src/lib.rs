@@ -1,0 +1,1 @@
+//! Wakes absent devices through the push services.
