@@ -1,0 +1,1 @@
+//! The gateway that runs bridges for other relays, and the bridge to one.

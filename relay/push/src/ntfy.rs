@@ -1,0 +1,1 @@
+//! Plain ntfy: a generic text and an opaque identifier, never content.

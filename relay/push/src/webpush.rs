@@ -1,0 +1,1 @@
+//! Web Push (RFC 8030, 8291, 8292), UnifiedPush included.
