@@ -11,6 +11,8 @@ mod authority;
 mod bins;
 mod browser;
 mod canary;
+#[cfg(feature = "fakes")]
+pub mod fakes;
 mod host;
 mod http;
 mod phone;
