@@ -1,10 +1,11 @@
-//! The project's chores: `cargo xtask up`, `test` and `pictures`.
+//! The project's chores: `cargo xtask up`, `test`, `bench` and `pictures`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod checks;
 mod needs;
 mod output;
@@ -26,6 +27,8 @@ enum Chore {
     Up(up::Options),
     /// Run every check and every test, or the steps named with --only.
     Test(test::Options),
+    /// Measure pipes and pages beside their baselines, and write the figures into docs/performance.md.
+    Bench(bench::Options),
     /// Make the README's pictures from the running program.
     Pictures,
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Up(options) => up::run(&options),
         Chore::Test(options) => test::run(&options),
+        Chore::Bench(options) => bench::run(&options),
         Chore::Pictures => pictures::run(),
     };
     done.unwrap_or_else(|error| {
