@@ -16,6 +16,7 @@ use skald_relay_common::ids::{NamespaceId, PublicKey};
 
 pub(crate) use namespace::{Attachment, Denied, Member, Namespace, Route};
 
+use crate::metrics::Counts;
 use crate::pipe::Pipes;
 use crate::push::PushQueue;
 use crate::store::{AfterCommit, Envelope, NamespaceRecord, Position};
@@ -35,11 +36,17 @@ pub(crate) struct Hub {
     connections_per_minute: u32,
     pipes: Arc<Pipes>,
     push: PushQueue,
+    counts: Arc<Counts>,
 }
 
 impl Hub {
-    pub(crate) fn new(connections_per_minute: u32, pipes: Arc<Pipes>, push: PushQueue) -> Self {
-        Self { namespaces: Mutex::default(), connections_per_minute, pipes, push }
+    pub(crate) fn new(
+        connections_per_minute: u32,
+        pipes: Arc<Pipes>,
+        push: PushQueue,
+        counts: Arc<Counts>,
+    ) -> Self {
+        Self { namespaces: Mutex::default(), connections_per_minute, pipes, push, counts }
     }
 
     /// A namespace that is in memory.
@@ -56,7 +63,9 @@ impl Hub {
     /// Forgets namespaces that nobody has used for a while.
     pub(crate) fn forget_idle(&self, now: Instant) {
         // One count is the map's; any other is someone who is about to use it.
-        lock(&self.namespaces).retain(|_, ns| Arc::strong_count(ns) > 1 || !ns.is_forgettable(now, LINGER));
+        let mut namespaces = lock(&self.namespaces);
+        namespaces.retain(|_, ns| Arc::strong_count(ns) > 1 || !ns.is_forgettable(now, LINGER));
+        self.counts.namespaces.set(namespaces.len() as i64);
     }
 
     /// A device is absent, or does not confirm: a push may wake it.
@@ -100,9 +109,11 @@ impl AfterCommit for Hub {
     }
 
     fn opened(&self, record: &NamespaceRecord) {
-        lock(&self.namespaces).entry(record.id).or_insert_with(|| {
+        let mut namespaces = lock(&self.namespaces);
+        namespaces.entry(record.id).or_insert_with(|| {
             let now = tokio::time::Instant::now().into_std();
             Arc::new(Namespace::new(record, self.connections_per_minute, now))
         });
+        self.counts.namespaces.set(namespaces.len() as i64);
     }
 }

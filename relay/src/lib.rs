@@ -14,6 +14,7 @@
 
 mod bucket;
 mod hub;
+mod metrics;
 mod pipe;
 pub mod push;
 mod quota;
@@ -26,6 +27,7 @@ mod store;
 mod stream;
 mod ws;
 
+pub use metrics::Metrics;
 pub use relay::{Options, Relay, Running, StartError};
 pub use server::tls::TlsError;
 pub use settings::Settings;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
 use crate::hub::outbox::Eviction;
+use crate::metrics::{self, Metrics};
 use crate::pipe::Pipes;
 use crate::push::{self, LogSender, PushQueue, PushSender};
 use crate::quota::AddressQuota;
@@ -30,11 +31,13 @@ pub struct Options {
     pub push: Arc<dyn PushSender>,
     /// The wall clock, which decides when queues, windows and namespaces expire.
     pub clock: Clock,
+    /// What is counted, for who adds to it or reads it.
+    pub metrics: Metrics,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { push: Arc::new(LogSender), clock: Clock::system() }
+        Self { push: Arc::new(LogSender), clock: Clock::system(), metrics: Metrics::new() }
     }
 }
 
@@ -51,6 +54,16 @@ pub enum StartError {
     /// The database cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The address of the metrics cannot be listened on.
+    #[error(
+        "cannot serve metrics at {address} ({cause}): stop what uses it, or choose another metrics_listen"
+    )]
+    MetricsListen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why not.
+        cause: std::io::Error,
+    },
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address} ({cause}): stop what uses it, or choose another address with --listen"
@@ -71,6 +84,7 @@ impl StartError {
             Self::Settings(_)
                 | Self::Tls(_)
                 | Self::Listen { .. }
+                | Self::MetricsListen { .. }
                 | Self::Store(OpenError::Folder { .. } | OpenError::Locked(_))
         )
     }
@@ -79,6 +93,7 @@ impl StartError {
 /// A relay that accepts connections. Dropping it stops it without ceremony; [`shutdown`](Self::shutdown) says goodbye.
 pub struct Running {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     scheme: &'static str,
     stop: CancellationToken,
     hub: Arc<Hub>,
@@ -111,33 +126,69 @@ impl Relay {
         let listen = |cause| StartError::Listen { address, cause };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
+        let readers = listen_for_readers(&settings).await?;
 
         let pipes = Arc::new(Pipes::new(&settings.pipe));
         let (push_queue, reports) = PushQueue::new();
         let opens = settings.limits.connections_per_namespace_per_minute;
-        let hub = Arc::new(Hub::new(opens, Arc::clone(&pipes), push_queue));
+        let counts = options.metrics.counts();
+        let hub = Arc::new(Hub::new(opens, Arc::clone(&pipes), push_queue, Arc::clone(&counts)));
         let (store, writer) =
             Store::open(&settings.data, &settings.limits, options.clock, Arc::clone(&hub) as _).await?;
-        let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes));
+        let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts));
         let addresses = AddressQuota::new(settings.limits.connections_per_ip_per_minute);
 
         let stop = CancellationToken::new();
         let sweep = Duration::from_secs(settings.sweep_interval_secs.into());
-        let helpers = vec![
+        let mut helpers = vec![
             tokio::spawn(push::run(reports, store.clone(), options.push, stop.clone())),
             tokio::spawn(maintain(Arc::clone(&shared), Arc::clone(&addresses), sweep, stop.clone())),
         ];
+        let metrics_address = readers.as_ref().map(|(address, _)| *address);
+        if let Some((_, listener)) = readers {
+            helpers.push(tokio::spawn(metrics::serve::run(options.metrics.clone(), listener, stop.clone())));
+        }
         let scheme = if settings.serves_tls() { "wss" } else { "ws" };
         let server = Arc::new(Server { settings, shared, addresses, tls });
         let accepting = tokio::spawn(accept::run(server, listener, stop.clone()));
-        Ok(Running { address, scheme, stop, hub, accepting, helpers, store, writer: Some(writer) })
+        Ok(Running {
+            address,
+            metrics_address,
+            scheme,
+            stop,
+            hub,
+            accepting,
+            helpers,
+            store,
+            writer: Some(writer),
+        })
     }
+}
+
+/// Begins to listen for who reads the metrics, where that is wanted.
+async fn listen_for_readers(settings: &Settings) -> Result<Option<(SocketAddr, TcpListener)>, StartError> {
+    let Some(address) = settings.metrics_listen else { return Ok(None) };
+    if settings.metrics_are_exposed() {
+        tracing::warn!(
+            %address,
+            "metrics are served without encryption or sign-in where strangers may reach them: choose a loopback or \
+             private address for metrics_listen, or let a firewall guard it"
+        );
+    }
+    let fail = |cause| StartError::MetricsListen { address, cause };
+    let listener = TcpListener::bind(address).await.map_err(fail)?;
+    Ok(Some((listener.local_addr().map_err(fail)?, listener)))
 }
 
 impl Running {
     /// Where the relay listens: the port that was given, or the one that was found for 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics are served, if they are.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// The address for peers.

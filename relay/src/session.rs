@@ -12,5 +12,6 @@ mod online;
 pub(crate) mod rules;
 #[cfg(test)]
 mod simulation;
+mod tally;
 #[cfg(test)]
 mod tests;

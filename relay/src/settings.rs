@@ -6,7 +6,7 @@
 mod environment;
 mod network;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub use network::{Network, NetworkError};
 pub struct Settings {
     /// Where to listen. Environment: `RELAY_BIND`.
     pub listen: SocketAddr,
+    /// Where metrics are served, over plain HTTP; nowhere by default. Environment: `RELAY_METRICS_BIND`.
+    pub metrics_listen: Option<SocketAddr>,
     /// The folder of the database; made with mode 0700. Environment: `RELAY_DATA`.
     pub data: PathBuf,
     /// Allow plain WebSocket, which is possible on a loopback address alone. Environment: `RELAY_INSECURE`.
@@ -57,6 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            metrics_listen: None,
             data: PathBuf::from("skald-relay-data"),
             insecure: false,
             tls_cert: None,
@@ -183,6 +186,15 @@ impl Settings {
             return Err(SettingsError::value("limits.max_frame_bytes", "must be at least 1024"));
         }
         Ok(())
+    }
+
+    /// Whether metrics would be served where strangers may reach them.
+    pub fn metrics_are_exposed(&self) -> bool {
+        let private = |address: IpAddr| match address.to_canonical() {
+            IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+        };
+        self.metrics_listen.is_some_and(|address| !private(address.ip()))
     }
 
     /// Whether this relay serves TLS itself.

@@ -7,6 +7,7 @@ use skald_relay_common::ids::{ChallengeNonce, NamespaceId, PublicKey};
 use skald_relay_common::namespace_id;
 
 use crate::hub::{Hub, Namespace};
+use crate::metrics::Counts;
 use crate::pipe::Pipes;
 use crate::session::rules::Rules;
 use crate::settings::Settings;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) store: Store,
     pub(crate) pipes: Arc<Pipes>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) outbox_bytes: usize,
     pub(crate) write_timeout: Duration,
@@ -28,7 +30,13 @@ pub(crate) struct Shared {
 const FRAME_OVERHEAD: usize = 1024;
 
 impl Shared {
-    pub(crate) fn new(settings: &Settings, hub: Arc<Hub>, store: Store, pipes: Arc<Pipes>) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        hub: Arc<Hub>,
+        store: Store,
+        pipes: Arc<Pipes>,
+        counts: Arc<Counts>,
+    ) -> Self {
         let limits = &settings.limits;
         let rules = Rules::new(limits, &settings.pipe);
         // One message of the largest kind must fit, or it could never be delivered.
@@ -38,6 +46,7 @@ impl Shared {
             hub,
             store,
             pipes,
+            counts,
             rules: Arc::new(rules),
             outbox_bytes,
             write_timeout: Duration::from_secs(limits.write_timeout_secs.into()),

@@ -12,8 +12,10 @@ use skald_relay_common::frame::FromRelay;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{Membership, admit, pair};
-use super::machine::{Answer, Effect, Event, Refused, Request, Session, Welcome, routed};
+use super::machine::{Answer, Effect, Event, Refused, Request, SILENT, Session, Welcome, routed};
+use super::tally::{self, Tally};
 use crate::hub::outbox::{Eviction, Outbox};
+use crate::metrics::names::{Direction, Limit, Role};
 use crate::quota::Place;
 use crate::shared::{Shared, challenge_nonce};
 use crate::store::{Envelope, Paired, Position};
@@ -48,6 +50,7 @@ pub(crate) async fn run(
         socket: Socket::new(stream, &early, shared.rules.max_frame),
         outbox: Arc::new(Outbox::new(shared.outbox_bytes)),
         session,
+        tally: Tally::new(&shared.counts),
         shared,
         place: Some(place),
         member: None,
@@ -66,6 +69,7 @@ struct Driver {
     shared: Arc<Shared>,
     socket: Socket,
     session: Session,
+    tally: Tally,
     outbox: Arc<Outbox>,
     /// Given back when the peer authenticates.
     place: Option<Place>,
@@ -82,7 +86,7 @@ struct Driver {
 
 /// The outcome of something that was asked elsewhere.
 enum Done {
-    Admitted(Result<(Membership, Welcome), Refused>),
+    Admitted(Role, Result<(Membership, Welcome), Refused>),
     Event(Event),
     Confirmed,
 }
@@ -152,6 +156,7 @@ impl Driver {
         let now = now();
         if self.socket.stalled_since().is_some_and(|since| now >= since + self.shared.write_timeout) {
             tracing::debug!(key = self.short(), "a peer takes nothing any more");
+            self.tally.limit(Limit::WriteTimeout);
             self.end = Some(End::Gone);
             return;
         }
@@ -162,7 +167,10 @@ impl Driver {
     fn io(&mut self, io: Io) {
         self.session.heard(self.socket.heard());
         match io {
-            Io::Message(Incoming::Binary(bytes)) => self.event(Event::Binary(bytes)),
+            Io::Message(Incoming::Binary(bytes)) => {
+                self.tally.bytes(Direction::In, bytes.len());
+                self.event(Event::Binary(bytes));
+            }
             Io::Message(Incoming::Text) => self.event(Event::Text),
             Io::Message(Incoming::Pong(payload)) => self.event(Event::Pong(payload)),
             Io::Message(Incoming::Close) => self.end = Some(End::Theirs),
@@ -174,16 +182,16 @@ impl Driver {
 
     fn done(&mut self, done: Done) {
         match done {
-            Done::Admitted(Ok((member, welcome))) => {
-                self.authenticated();
+            Done::Admitted(role, Ok((member, welcome))) => {
+                self.authenticated(role);
                 tracing::debug!(namespace = %welcome.namespace.short(), key = %member.key.short(), "connected");
                 self.member = Some(member);
                 self.event(Event::Admitted(Ok(welcome)));
             }
-            Done::Admitted(Err(refused)) => self.event(Event::Admitted(Err(refused))),
+            Done::Admitted(_, Err(refused)) => self.event(Event::Admitted(Err(refused))),
             Done::Event(event) => {
                 if matches!(event, Event::Paired(Ok(Paired::Registered))) {
-                    self.authenticated();
+                    self.authenticated(Role::Pairing);
                 }
                 self.event(event);
             }
@@ -194,7 +202,8 @@ impl Driver {
         }
     }
 
-    fn authenticated(&mut self) {
+    fn authenticated(&mut self, role: Role) {
+        self.tally.accepted(role);
         if let Some(place) = self.place.take() {
             place.give_back();
         }
@@ -212,13 +221,14 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Send(frame) => self.send(&frame),
-                Effect::Write(frame) => self.socket.push(frame),
+                Effect::Write(frame) => self.write(frame),
                 Effect::Ping(position) => {
                     self.socket.push(ws::server_frame(Opcode::Ping, &position.to_be_bytes()));
                 }
                 Effect::Admit(role) => {
+                    let kind = Role::from(&role);
                     let admitted = admit(Arc::clone(&self.shared), role, Arc::clone(&self.outbox));
-                    self.work.push(Box::pin(async { Done::Admitted(admitted.await) }));
+                    self.work.push(Box::pin(async move { Done::Admitted(kind, admitted.await) }));
                 }
                 Effect::Pair(claim) => {
                     let paired = pair(Arc::clone(&self.shared), claim);
@@ -235,10 +245,12 @@ impl Driver {
                         message.peer = from;
                         ws::binary(&FromRelay::Message(message).encode())
                     });
+                    self.tally.routed(route);
                     if let Some(answer) = routed(&to, route) {
                         self.send(&answer);
                     }
                 }
+                Effect::RateLimited { live } => self.tally.rate_limited(live),
                 Effect::ListPresence => {
                     let Some(member) = &self.member else { continue };
                     let present = member.namespace.present();
@@ -251,11 +263,19 @@ impl Driver {
                 }
                 Effect::Suspect(suspect) => {
                     self.outbox.set_suspect(suspect);
+                    if suspect {
+                        self.tally.unconfirming();
+                    }
                     if let Some(member) = self.member.as_ref().filter(|_| suspect) {
                         self.shared.hub.absent(member.namespace.id(), &member.key);
                     }
                 }
-                Effect::Close(code, reason) => self.end = Some(End::Ours(code, reason)),
+                Effect::Close(code, reason) => {
+                    if reason == SILENT {
+                        self.tally.limit(Limit::IdleTimeout);
+                    }
+                    self.end = Some(End::Ours(code, reason));
+                }
             }
         }
     }
@@ -264,12 +284,19 @@ impl Driver {
         if let FromRelay::Error(refusal) | FromRelay::AuthError(refusal) = frame {
             tracing::debug!(key = self.short(), code = refusal.wire_code, "refused");
         }
-        self.socket.push(ws::binary(&frame.encode()));
+        self.tally.sends(frame);
+        self.write(ws::binary(&frame.encode()));
+    }
+
+    fn write(&mut self, frame: Bytes) {
+        self.tally.bytes(Direction::Out, frame.len());
+        self.socket.push(frame);
     }
 
     fn ask(&mut self, request: Request) {
         let Some(member) = &self.member else { return };
         let (store, namespace) = (self.shared.store.clone(), *member.namespace.id());
+        let counts = Arc::clone(&self.shared.counts);
         let (me, agent) = (member.key, *member.namespace.agent());
         self.work.push(Box::pin(async move {
             let answer = match request {
@@ -285,7 +312,9 @@ impl Driver {
                 Request::Enqueue(message) => {
                     let (to, nonce, ciphertext) = (message.peer, message.nonce, message.ciphertext);
                     let envelope = Envelope { namespace, to, from: me, nonce, ciphertext };
-                    store.enqueue(envelope).await.map(Answer::Queued)
+                    let queued = store.enqueue(envelope).await;
+                    tally::queued(&counts, &queued);
+                    queued.map(Answer::Queued)
                 }
             };
             Done::Event(Event::Answered(answer.unwrap_or(Answer::Failed)))

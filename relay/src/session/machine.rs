@@ -104,6 +104,8 @@ pub(crate) enum Effect {
     Ask(Request),
     /// Hand on a live message and say at once what became of it.
     Route(Message),
+    /// A message, live or stored, was refused for want of a token.
+    RateLimited { live: bool },
     /// Send the list of who is connected.
     ListPresence,
     /// Read what waits after the first position, through the second.
@@ -218,7 +220,7 @@ impl Session {
             },
             Phase::Online(online) => {
                 if matches!(event, Event::Tick) && now >= self.heard + self.rules.idle_timeout {
-                    return self.close(CloseCode::Normal, "silent for too long");
+                    return self.close(CloseCode::Normal, SILENT);
                 }
                 let mut out = Vec::new();
                 let ended = online.handle(now, event, &self.rules, &mut out);
@@ -374,4 +376,6 @@ pub(crate) fn routed(to: &PublicKey, route: Route) -> Option<FromRelay> {
     }
 }
 
+/// The goodbye to a peer that said nothing for too long.
+pub(super) const SILENT: &str = "silent for too long";
 pub(super) const NO_RECIPIENT: &str = "the recipient is not in this namespace";

@@ -116,6 +116,7 @@ impl Online {
 
     fn message(&mut self, now: Instant, message: Message, out: &mut Vec<Effect>) -> bool {
         if !self.messages.take(now) {
+            out.push(Effect::RateLimited { live: message.live });
             return self.over_quota(now, out);
         }
         if message.live {

@@ -30,6 +30,10 @@ pub(super) fn apply(
     if let Some(text) = take("RELAY_BIND") {
         settings.listen = parse("RELAY_BIND", &text, "an address with a port, such as 127.0.0.1:8080")?;
     }
+    if let Some(text) = take("RELAY_METRICS_BIND") {
+        let at = parse("RELAY_METRICS_BIND", &text, "an address with a port, such as 127.0.0.1:9090")?;
+        settings.metrics_listen = Some(at);
+    }
     if let Some(text) = take("RELAY_DATA") {
         settings.data = filled("RELAY_DATA", text)?.into();
     }
@@ -129,6 +133,7 @@ mod tests {
     fn every_documented_variable_is_read() {
         let s = load(&[
             ("RELAY_BIND", "127.0.0.1:9"),
+            ("RELAY_METRICS_BIND", "127.0.0.1:10"),
             ("RELAY_DATA", "elsewhere"),
             ("RELAY_PIPE_PENDING_TTL_SECS", "1"),
             ("RELAY_PIPE_IDLE_TIMEOUT_SECS", "2"),
@@ -147,6 +152,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!((s.listen.port(), s.data.to_str()), (9, Some("elsewhere")));
+        assert_eq!(s.metrics_listen.map(|at| at.port()), Some(10));
         let p = &s.pipe;
         let pipe = (p.pending_ttl_secs, p.idle_timeout_secs, p.max_per_ns, p.max_frame_bytes, p.max_bps);
         assert_eq!(pipe, (1, 2, 3, 4, 5_000_000_000));
