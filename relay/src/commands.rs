@@ -1,5 +1,6 @@
 //! The program's commands. Each has a file; what they share is here.
 
+mod notify;
 pub mod serve;
 pub mod signals;
 

@@ -16,6 +16,7 @@ mod bucket;
 mod hub;
 mod metrics;
 mod pipe;
+mod private;
 pub mod push;
 mod quota;
 mod relay;

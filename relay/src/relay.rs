@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
@@ -16,7 +16,7 @@ use crate::pipe::Pipes;
 use crate::push::{self, LogSender, PushQueue, PushSender};
 use crate::quota::AddressQuota;
 use crate::server::accept::{self, Server};
-use crate::server::tls::{self, TlsError};
+use crate::server::tls::{Tls, TlsError};
 use crate::settings::{Settings, SettingsError};
 use crate::shared::Shared;
 use crate::store::{Clock, OpenError, Store, WriterTask};
@@ -99,6 +99,7 @@ pub struct Running {
     hub: Arc<Hub>,
     accepting: JoinHandle<()>,
     helpers: Vec<JoinHandle<()>>,
+    certificate: Option<(Arc<Notify>, watch::Receiver<u64>)>,
     store: Store,
     writer: Option<WriterTask>,
 }
@@ -112,16 +113,14 @@ impl Relay {
     /// The same with parts of one's own.
     pub async fn start_with(settings: Settings, options: Options) -> Result<Running, StartError> {
         settings.validate()?;
-        let tls = match (&settings.tls_cert, &settings.tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsAcceptor::from(tls::load(certificate, key)?)),
-            _ => None,
-        };
-        if tls.is_none() && !settings.insecure && settings.trusted_proxies.is_empty() {
+        if !settings.serves_tls() && !settings.insecure && settings.trusted_proxies.is_empty() {
             tracing::warn!(
                 "there is neither a certificate nor a trusted proxy: every connection will be refused until tls_cert \
-                 and tls_key, or trusted_proxies, are set"
+                 and tls_key, acme.domains, or trusted_proxies, are set"
             );
         }
+        let stop = CancellationToken::new();
+        let tls = Tls::prepare(&settings, &stop)?;
         let address = settings.listen;
         let listen = |cause| StartError::Listen { address, cause };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
@@ -138,7 +137,6 @@ impl Relay {
         let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts));
         let addresses = AddressQuota::new(settings.limits.connections_per_ip_per_minute);
 
-        let stop = CancellationToken::new();
         let sweep = Duration::from_secs(settings.sweep_interval_secs.into());
         let mut helpers = vec![
             tokio::spawn(push::run(reports, store.clone(), options.push, stop.clone())),
@@ -149,6 +147,13 @@ impl Relay {
             helpers.push(tokio::spawn(metrics::serve::run(options.metrics.clone(), listener, stop.clone())));
         }
         let scheme = if settings.serves_tls() { "wss" } else { "ws" };
+        let (tls, certificate) = match tls {
+            Some((tls, upkeep)) => {
+                helpers.push(tokio::spawn(upkeep.work));
+                (Some(tls), Some((upkeep.reload, upkeep.changes)))
+            }
+            None => (None, None),
+        };
         let server = Arc::new(Server { settings, shared, addresses, tls });
         let accepting = tokio::spawn(accept::run(server, listener, stop.clone()));
         Ok(Running {
@@ -159,6 +164,7 @@ impl Relay {
             hub,
             accepting,
             helpers,
+            certificate,
             store,
             writer: Some(writer),
         })
@@ -194,6 +200,20 @@ impl Running {
     /// The address for peers.
     pub fn url(&self) -> String {
         format!("{}://{}/v1/ws", self.scheme, self.address)
+    }
+
+    /// Looks for a changed certificate at once; without one, asks the authority again at once.
+    pub fn reload(&self) {
+        match &self.certificate {
+            Some((reload, _)) => reload.notify_one(),
+            None => tracing::info!("there is no certificate to read again"),
+        }
+    }
+
+    /// How many certificates were put in use since the start, where the relay serves TLS itself: 0 while it waits for
+    /// an authority to give the first.
+    pub fn certificates(&self) -> Option<watch::Receiver<u64>> {
+        self.certificate.as_ref().map(|(_, changes)| changes.clone())
     }
 
     /// Stops accepting, says goodbye to every peer, and writes down what was accepted. Takes less than 10 seconds.

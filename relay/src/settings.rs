@@ -3,6 +3,7 @@
 //! A name that is not known and a value that cannot be read stop the start and are named, for a relay that silently
 //! ran on a default would surprise its operator later.
 
+mod acme;
 mod environment;
 mod network;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use skald_relay_common::limits::{Limits, PipeLimits};
 
+pub use acme::Acme;
 pub use network::{Network, NetworkError};
 
 /// Everything that an operator may set.
@@ -39,6 +41,8 @@ pub struct Settings {
     pub log: String,
     /// How often expired messages, windows and namespaces are swept. Environment: `RELAY_SWEEP_INTERVAL_SECS`.
     pub sweep_interval_secs: u32,
+    /// Certificates that the relay gets by itself.
+    pub acme: Acme,
     /// Limits of the control socket. Environment: `RELAY_LIMIT_` and the field's name in capitals.
     pub limits: Limits,
     /// Limits of pipes. Environment: `RELAY_PIPE_` and the field's name in capitals.
@@ -68,6 +72,7 @@ impl Default for Settings {
             log_format: LogFormat::Text,
             log: "info".to_owned(),
             sweep_interval_secs: 60,
+            acme: Acme::default(),
             limits: Limits::default(),
             pipe: PipeLimits::default(),
         }
@@ -150,8 +155,8 @@ impl Settings {
             return Err(SettingsError::value(
                 "insecure",
                 format!(
-                    "allows plain WebSocket only on a loopback address, and {} is none: set tls_cert and tls_key, or \
-                     listen behind a proxy named in trusted_proxies",
+                    "allows plain WebSocket only on a loopback address, and {} is none: set tls_cert and tls_key or \
+                     acme.domains, or listen behind a proxy named in trusted_proxies",
                     self.listen
                 ),
             ));
@@ -163,6 +168,13 @@ impl Settings {
                 return Err(SettingsError::value("insecure", "cannot be set together with a certificate"));
             }
             _ => {}
+        }
+        self.acme.validate()?;
+        if self.acme.is_on() && (self.insecure || self.tls_cert.is_some()) {
+            return Err(SettingsError::value(
+                "acme.domains",
+                "cannot be set together with insecure or tls_cert: a certificate has one source",
+            ));
         }
         if self.sweep_interval_secs == 0 {
             return Err(SettingsError::value("sweep_interval_secs", "must be at least 1"));
@@ -199,7 +211,7 @@ impl Settings {
 
     /// Whether this relay serves TLS itself.
     pub fn serves_tls(&self) -> bool {
-        self.tls_cert.is_some()
+        self.tls_cert.is_some() || self.acme.is_on()
     }
 }
 

@@ -20,6 +20,8 @@ use skald_relay_common::frame::{AuthPairing, ClientPaired, Message, Platform};
 use skald_relay_common::ids::{MessageNonce, NamespaceId, PublicKey};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
+use crate::private;
+
 pub(crate) use operations::{Store, WriterTask};
 pub(crate) use reader::Waiting;
 
@@ -176,9 +178,9 @@ fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenE
         let path = path.to_owned();
         move |cause| OpenError::Folder { path, cause }
     };
-    make_private_folder(folder).map_err(fail(folder))?;
+    private::folder(folder).map_err(fail(folder))?;
     let lock_path = folder.join("relay.lock");
-    let lock = private_file(&lock_path).map_err(fail(&lock_path))?;
+    let lock = private::file(&lock_path).map_err(fail(&lock_path))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
@@ -186,7 +188,7 @@ fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenE
     }
     let path = folder.join(DATABASE);
     // SQLite gives its journal the mode of the database, so that one is made first.
-    private_file(&path).map_err(fail(&path))?;
+    private::file(&path).map_err(fail(&path))?;
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -197,44 +199,4 @@ fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenE
         // Checkpoints run beside the writer, never inside a commit.
         .pragma("wal_autocheckpoint", "0");
     Ok((options, lock))
-}
-
-#[cfg(unix)]
-fn make_private_folder(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    if folder.is_dir() {
-        let mode = std::fs::metadata(folder)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            tracing::warn!(
-                mode = format!("{mode:o}"),
-                "others can enter the data folder: its mode should be 700"
-            );
-        }
-        return Ok(());
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(unix)]
-fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    Ok(file)
-}
-
-#[cfg(not(unix))]
-fn make_private_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)
-}
-
-#[cfg(not(unix))]
-fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
-    std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }

@@ -5,6 +5,15 @@
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+/// What the program is told to do.
+pub enum Told {
+    /// To end.
+    Stop,
+    /// To read again what may have changed.
+    Reload,
 }
 
 #[cfg(unix)]
@@ -12,14 +21,19 @@ impl Signals {
     /// Begins to listen.
     pub fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
-    /// Waits until the program is to end.
-    pub async fn stop(&mut self) {
+    /// Waits for the next.
+    pub async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
         }
     }
 }
@@ -35,11 +49,19 @@ impl Signals {
         Ok(Self)
     }
 
-    /// Waits until the program is to end.
-    pub async fn stop(&mut self) {
+    /// Waits for the next.
+    pub async fn next(&mut self) -> Told {
         // Without this signal the program could only be killed, which it survives as well.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+        Told::Stop
+    }
+}
+
+impl Signals {
+    /// Waits until the program is to end; the rest is of no matter to it.
+    pub async fn stop(&mut self) {
+        while !matches!(self.next().await, Told::Stop) {}
     }
 }

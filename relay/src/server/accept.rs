@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::http::{self, Route};
+use super::tls::Tls;
 use crate::quota::AddressQuota;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) shared: Arc<Shared>,
     pub(crate) addresses: Arc<AddressQuota>,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Accepts until stopped, then waits for the connections to end.
@@ -108,7 +108,7 @@ async fn secure(server: &Server, stream: TcpStream) -> Option<Stream> {
         if first[0] != TLS_HANDSHAKE {
             return Some(Stream::Plain(stream));
         }
-        let stream = tls.accept(stream).await.ok()?;
+        let stream = tls.accept(stream).await.ok()??;
         Some(Stream::Tls(Box::new(stream)))
     };
     tokio::time::timeout(TLS_WITHIN, handshake).await.ok().flatten()

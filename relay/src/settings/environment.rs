@@ -10,6 +10,7 @@ use super::{LogFormat, Settings, SettingsError};
 
 const LIMIT_PREFIX: &str = "RELAY_LIMIT_";
 const PIPE_PREFIX: &str = "RELAY_PIPE_";
+const ACME_PREFIX: &str = "RELAY_ACME_";
 
 /// Lays the environment over `settings`. Variables of other programs are left alone; one that begins like a limit of
 /// ours and is none is refused, for it is a spelling mistake.
@@ -72,10 +73,24 @@ pub(super) fn apply(
         settings.sweep_interval_secs =
             parse("RELAY_SWEEP_INTERVAL_SECS", &text, "a whole number of seconds")?;
     }
+    let acme = &mut settings.acme;
+    if let Some(text) = take("RELAY_ACME_DOMAINS") {
+        acme.domains = words(&text);
+    }
+    if let Some(text) = take("RELAY_ACME_CONTACT") {
+        acme.contact = words(&text);
+    }
+    if let Some(text) = take("RELAY_ACME_DIRECTORY") {
+        acme.directory = filled("RELAY_ACME_DIRECTORY", text)?;
+    }
+    if let Some(text) = take("RELAY_ACME_ROOT_CA") {
+        acme.root_ca = Some(filled("RELAY_ACME_ROOT_CA", text)?.into());
+    }
     settings.limits = numbers(&settings.limits, LIMIT_PREFIX, &mut vars)?;
     settings.pipe = numbers(&settings.pipe, PIPE_PREFIX, &mut vars)?;
-    match vars.keys().find(|n| n.starts_with(LIMIT_PREFIX) || n.starts_with(PIPE_PREFIX)) {
-        Some(name) => Err(wrong(name, "there is no such limit")),
+    let ours = [LIMIT_PREFIX, PIPE_PREFIX, ACME_PREFIX];
+    match vars.keys().find(|name| ours.iter().any(|prefix| name.starts_with(prefix))) {
+        Some(name) => Err(wrong(name, "there is no such setting")),
         None => Ok(()),
     }
 }
@@ -109,6 +124,10 @@ fn numbers<T: Serialize + DeserializeOwned>(
 
 fn parse<T: std::str::FromStr>(name: &str, text: &str, expected: &str) -> Result<T, SettingsError> {
     text.trim().parse().map_err(|_| wrong(name, format!("it must be {expected}")))
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 fn filled(name: &str, text: String) -> Result<String, SettingsError> {
@@ -147,6 +166,10 @@ mod tests {
             ("RELAY_LIMIT_MESSAGES_PER_MINUTE", "10"),
             ("RELAY_LIMIT_QUEUE_PER_CLIENT", "11"),
             ("RELAY_TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
+            ("RELAY_ACME_DOMAINS", "a.example, b.example"),
+            ("RELAY_ACME_CONTACT", "mailto:me@a.example"),
+            ("RELAY_ACME_DIRECTORY", "https://ca.example/directory"),
+            ("RELAY_ACME_ROOT_CA", "ca.pem"),
             ("UNRELATED", "x"),
             ("RELAY_SERVICE_HOST", "another program's"),
         ])
@@ -160,6 +183,9 @@ mod tests {
         assert_eq!((l.challenge_timeout_secs, l.idle_timeout_secs, l.ping_interval_secs), (6, 7, 8));
         assert_eq!((l.connections_per_ip_per_minute, l.messages_per_minute, l.queue_per_client), (9, 10, 11));
         assert_eq!(s.trusted_proxies.len(), 2);
+        assert_eq!((s.acme.domains.len(), s.acme.contact.len()), (2, 1));
+        assert_eq!(s.acme.directory, "https://ca.example/directory");
+        assert!(s.acme.root_ca.is_some() && s.acme.is_on());
     }
 
     #[test]
@@ -176,6 +202,8 @@ mod tests {
             ("RELAY_INSECURE", "yes please"),
             ("RELAY_TRUSTED_PROXIES", "10.0.0.0/99"),
             ("RELAY_LOG_FORMAT", "xml"),
+            ("RELAY_ACME_DOMAIN", "a.example"),
+            ("RELAY_ACME_ROOT_CA", ""),
         ] {
             let error = load(&[(name, value)]).unwrap_err().to_string();
             assert!(error.contains(name), "{name}={value}: {error}");
