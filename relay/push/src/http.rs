@@ -1,5 +1,7 @@
 //! The client that speaks to providers: rustls on ring, no redirects, no proxy from the environment, bounded answers.
 
+use std::borrow::Cow;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::bridges::SetupError;
 use crate::push::UnixMillis;
+use crate::verdict::Verdict;
 
 /// How long a connection to a provider may take to come about.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -95,7 +98,9 @@ pub fn builder(roots: &Roots, versions: Versions) -> reqwest::ClientBuilder {
         Versions::Two => vec![b"h2".to_vec()],
         Versions::Any => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
-    builder.tls_backend_preconfigured(config)
+    let builder = builder.tls_backend_preconfigured(config);
+    // Knowing that it will be HTTP/2, the client opens one connection where it would else open several at once.
+    if versions == Versions::Two { builder.http2_prior_knowledge() } else { builder }
 }
 
 /// The client itself.
@@ -104,6 +109,16 @@ pub fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, SetupE
         setting: "push",
         problem: format!("cannot make a TLS client ({})", error.without_url()),
     })
+}
+
+/// Where a provider is: the operator's choice or its own address, without a slash at the end. Always https.
+pub fn base_url(setting: &'static str, given: Option<&str>, own: &str) -> Result<String, SetupError> {
+    let text = given.unwrap_or(own).trim_end_matches('/');
+    let good = reqwest::Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host());
+    if good {
+        return Ok(text.to_owned());
+    }
+    Err(SetupError::Value { setting, problem: format!("must be an address such as {own}") })
 }
 
 /// As much of an answer as is worth reading.
@@ -130,6 +145,23 @@ pub fn failure(error: &reqwest::Error) -> &'static str {
     } else {
         "the connection was lost"
     }
+}
+
+/// One request, made again at once if the connection was lost under it: a kept connection may have died unnoticed.
+pub async fn twice<F>(request: impl Fn() -> F) -> Result<reqwest::Response, Verdict>
+where
+    F: Future<Output = Result<reqwest::Response, reqwest::Error>>,
+{
+    if let Ok(response) = request().await {
+        return Ok(response);
+    }
+    request().await.map_err(|error| Verdict::unreachable(failure(&error)))
+}
+
+/// A provider's reason, fit for a log: a word of its own, never a text that might quote what was sent.
+pub fn word(given: &str, or: &'static str) -> Cow<'static, str> {
+    let plain = given.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if plain && (1..=48).contains(&given.len()) { given.to_owned().into() } else { or.into() }
 }
 
 /// How long the provider wants to be left alone, in seconds or until a date.

@@ -9,14 +9,18 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod apns;
 mod bridge;
 mod bridges;
+pub mod fcm;
 pub mod gateway;
 pub mod http;
+mod jwt;
 pub mod metrics;
 pub mod ntfy;
 pub mod payload;
 mod push;
+pub mod schedule;
 pub mod settings;
 mod setup;
 mod verdict;

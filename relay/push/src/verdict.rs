@@ -58,6 +58,8 @@ pub enum Throttled {
 pub enum Fault {
     /// The operator: a key is wrong or revoked, or the provider has locked the account. The way is closed meanwhile.
     Operator,
+    /// The operator, but only devices of some kind are concerned. The push is given up, and others still go.
+    Partly,
     /// This program: it sent what the provider does not understand. The push is given up, and others still go.
     Ours,
 }
