@@ -281,6 +281,8 @@ fn too_many_silent_hosts_make_their_devices_wait_and_nothing_else() {
     let host = |n: u8| Lane::host(Provider::WebPush, &format!("host{n}.example"));
     for n in 1..=2 {
         bench.send(n, host(n));
+    }
+    for n in 1..=2 {
         bench.done(n, Verdict::Later { after: None, who: Throttled::Lane });
     }
     assert_eq!(bench.machine.suspended(Provider::WebPush), 1);
