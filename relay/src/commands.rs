@@ -1,5 +1,6 @@
 //! The program's commands. Each has a file; what they share is here.
 
+pub mod backup;
 mod notify;
 pub mod serve;
 pub mod signals;
@@ -30,6 +31,10 @@ pub struct Cli {
 enum Command {
     /// Run the relay, as without any command.
     Serve(SettingsArgs),
+    /// Copy the store to a file; the relay may run meanwhile.
+    Backup(backup::BackupArgs),
+    /// Put such a copy back; the relay must not run.
+    Restore(backup::RestoreArgs),
 }
 
 impl Cli {
@@ -37,6 +42,8 @@ impl Cli {
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self.command.unwrap_or(Command::Serve(self.settings)) {
             Command::Serve(settings) => serve::run(settings.load()?),
+            Command::Backup(args) => backup::backup(args),
+            Command::Restore(args) => backup::restore(args),
         }
     }
 }

@@ -12,6 +12,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod backup;
 mod bucket;
 mod hub;
 mod metrics;

@@ -85,7 +85,12 @@ impl StartError {
                 | Self::Tls(_)
                 | Self::Listen { .. }
                 | Self::MetricsListen { .. }
-                | Self::Store(OpenError::Folder { .. } | OpenError::Locked(_))
+                | Self::Store(
+                    OpenError::Folder { .. }
+                        | OpenError::Locked(_)
+                        | OpenError::Newer { .. }
+                        | OpenError::Foreign(_)
+                )
         )
     }
 }

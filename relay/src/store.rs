@@ -7,8 +7,12 @@
 mod operations;
 mod queries;
 mod reader;
+pub(crate) mod schema;
+mod sweep;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upkeep_tests;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +66,22 @@ pub enum OpenError {
     /// Another relay works on the same folder.
     #[error("another relay is using the data folder {0}: stop it first, or name another folder")]
     Locked(PathBuf),
+    /// A newer relay has written it.
+    #[error(
+        "the database {path} was written by a newer relay (its version is {found}, this program knows {known}): install \
+         that relay again, or restore the backup that was made before the upgrade"
+    )]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The version that this program writes.
+        known: i64,
+    },
+    /// It is a database, and not a relay's.
+    #[error("{0} is not a relay's database: name another data folder")]
+    Foreign(PathBuf),
     /// SQLite cannot open or migrate the database.
     #[error("cannot open the database {path}: {cause}")]
     Database {
@@ -170,7 +190,24 @@ pub(crate) trait AfterCommit: Send + Sync {
 /// A pairing device's claim, as the session checked it.
 pub(crate) type Claim = AuthPairing;
 
-const DATABASE: &str = "relay.db";
+/// The database's file in the data folder.
+pub(crate) const DATABASE: &str = "relay.db";
+
+/// Takes the data folder for this process alone, for as long as the file lives. The folder is made where it is missing.
+pub(crate) fn lock_folder(folder: &Path) -> Result<std::fs::File, OpenError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| OpenError::Folder { path, cause }
+    };
+    private::folder(folder).map_err(fail(folder))?;
+    let path = folder.join("relay.lock");
+    let lock = private::file(&path).map_err(fail(&path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::Locked(folder.to_owned())),
+        Err(std::fs::TryLockError::Error(cause)) => Err(fail(&path)(cause)),
+    }
+}
 
 /// Prepares the folder and gives the options with which every connection is opened.
 fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenError> {
@@ -178,14 +215,7 @@ fn prepare(folder: &Path) -> Result<(SqliteConnectOptions, std::fs::File), OpenE
         let path = path.to_owned();
         move |cause| OpenError::Folder { path, cause }
     };
-    private::folder(folder).map_err(fail(folder))?;
-    let lock_path = folder.join("relay.lock");
-    let lock = private::file(&lock_path).map_err(fail(&lock_path))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
-        Err(std::fs::TryLockError::Error(cause)) => return Err(fail(&lock_path)(cause)),
-    }
+    let lock = lock_folder(folder)?;
     let path = folder.join(DATABASE);
     // SQLite gives its journal the mode of the database, so that one is made first.
     private::file(&path).map_err(fail(&path))?;

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::writer::{self, Operation, Writer};
 use super::{
     AbsentDevice, AfterCommit, Claim, Clock, Envelope, OpenError, Paired, Position, Queued, StoreError,
-    Waiting, prepare, queries, reader,
+    Waiting, prepare, queries, reader, schema,
 };
 use skald_relay_common::frame::Platform;
 
@@ -61,7 +61,17 @@ impl Store {
         let path = options.get_filename().to_owned();
         let fail = |cause: sqlx::Error| OpenError::Database { path: path.clone(), cause };
         let mut connection = SqliteConnection::connect_with(&options).await.map_err(fail)?;
-        sqlx::migrate!("./migrations").run(&mut connection).await.map_err(|e| fail(e.into()))?;
+        match schema::version(&mut connection).await.map_err(fail)? {
+            None => return Err(OpenError::Foreign(path)),
+            Some(found) if found > schema::newest() => {
+                return Err(OpenError::Newer { path, found, known: schema::newest() });
+            }
+            Some(found) if found > 0 && found < schema::newest() => {
+                tracing::info!(from = found, to = schema::newest(), "the database is being upgraded");
+            }
+            Some(_) => {}
+        }
+        schema::MIGRATIONS.run(&mut connection).await.map_err(|e| fail(e.into()))?;
         let next = queries::last_position(&mut connection).await.map_err(fail)? + 1;
         let readers = SqlitePoolOptions::new()
             .min_connections(1)

@@ -17,7 +17,7 @@ use super::{
     AfterCommit, Clock, Envelope, NamespaceRecord, OpenError, Paired, Position, Queued, Store, WriterTask,
 };
 
-const DAY: i64 = 24 * 60 * 60 * 1000;
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// Writes down what the writer tells.
 #[derive(Default)]
@@ -51,11 +51,11 @@ impl AfterCommit for News {
     }
 }
 
-struct Fixture {
+pub(super) struct Fixture {
     dir: tempfile::TempDir,
     news: Arc<News>,
     time: Arc<AtomicI64>,
-    store: Store,
+    pub(super) store: Store,
     writer: WriterTask,
 }
 
@@ -63,15 +63,15 @@ fn key(n: u8) -> PublicKey {
     [n; 32].into()
 }
 
-fn agent() -> PublicKey {
+pub(super) fn agent() -> PublicKey {
     key(200)
 }
 
-fn ns() -> NamespaceId {
+pub(super) fn ns() -> NamespaceId {
     namespace_id(&agent())
 }
 
-fn envelope(to: u8, text: &'static str) -> Envelope {
+pub(super) fn envelope(to: u8, text: &'static str) -> Envelope {
     let ciphertext = Bytes::from_static(text.as_bytes());
     Envelope { namespace: ns(), to: key(to), from: agent(), nonce: [7; 12].into(), ciphertext }
 }
@@ -88,7 +88,7 @@ fn claim(device: u8, token: u8) -> AuthPairing {
 }
 
 impl Fixture {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (news, time) = (Arc::new(News::default()), Arc::new(AtomicI64::new(10 * DAY)));
         let (store, writer) = open(dir.path(), &news, &time).await;
@@ -104,7 +104,27 @@ impl Fixture {
         Self { dir, news, time, store, writer }
     }
 
-    async fn sql(&self, sql: &'static str) {
+    /// A store over a database that was made by this text.
+    pub(super) async fn over(sql: &'static str) -> Result<Self, OpenError> {
+        let dir = tempfile::tempdir().unwrap();
+        let (news, time) = (Arc::new(News::default()), Arc::new(AtomicI64::new(10 * DAY)));
+        let path = dir.path().join("relay.db");
+        // A dump names a table before those that it refers to.
+        let options = SqliteConnectOptions::new().filename(path).create_if_missing(true).foreign_keys(false);
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        connection.execute(sql).await.unwrap();
+        connection.close().await.unwrap();
+        let (store, writer) = try_open(dir.path(), &news, &time).await?;
+        Ok(Self { dir, news, time, store, writer })
+    }
+
+    pub(super) async fn count(&self, sql: &'static str) -> i64 {
+        let options = SqliteConnectOptions::new().filename(self.dir.path().join("relay.db"));
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+    }
+
+    pub(super) async fn sql(&self, sql: &'static str) {
         let options = SqliteConnectOptions::new().filename(self.dir.path().join("relay.db"));
         SqliteConnection::connect_with(&options).await.unwrap().execute(sql).await.unwrap();
     }
@@ -119,15 +139,23 @@ impl Fixture {
         self.news.opened.lock().unwrap().clone().unwrap()
     }
 
-    fn pass(&self, ms: i64) {
+    pub(super) fn pass(&self, ms: i64) {
         self.time.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 async fn open(dir: &Path, news: &Arc<News>, time: &Arc<AtomicI64>) -> (Store, WriterTask) {
+    try_open(dir, news, time).await.unwrap()
+}
+
+async fn try_open(
+    dir: &Path,
+    news: &Arc<News>,
+    time: &Arc<AtomicI64>,
+) -> Result<(Store, WriterTask), OpenError> {
     let time = Arc::clone(time);
     let clock = Clock::from_fn(move || time.load(Ordering::SeqCst));
-    Store::open(dir, &Limits::default(), clock, Arc::clone(news) as _).await.unwrap()
+    Store::open(dir, &Limits::default(), clock, Arc::clone(news) as _).await
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::{AfterCommit, Claim, Clock, Envelope, Paired, Position, Queued, StoreError, queries};
+use super::{AfterCommit, Claim, Clock, Envelope, Paired, Position, Queued, StoreError, queries, sweep};
 
 /// How many operations one commit gathers at most.
 const BATCH: usize = 128;
@@ -301,21 +301,8 @@ impl Writer {
     async fn sweep(&mut self, db: &mut SqliteConnection, now: i64) -> Result<bool, StoreError> {
         // Depths of recipients that nobody writes to would pile up for ever.
         self.depths.clear();
-        let messages = queries::sweep_expired(db, now, now - self.queue_ttl_ms).await?;
-        let idle = queries::idle_namespaces(db, now - self.namespace_ttl_ms).await?;
-        let mut namespaces = 0;
-        for id in &idle {
-            if self.after.is_alive(id) {
-                queries::touch(db, id, now).await?;
-            } else {
-                queries::delete_namespace(db, id).await?;
-                namespaces += 1;
-            }
-        }
-        if messages > 0 || namespaces > 0 {
-            tracing::info!(messages, namespaces, "swept what is out of date");
-        }
-        Ok(messages > 0 || !idle.is_empty())
+        let (queue, namespaces) = (now - self.queue_ttl_ms, now - self.namespace_ttl_ms);
+        sweep::batch(db, &*self.after, now, queue, namespaces).await
     }
 }
 
