@@ -1,6 +1,7 @@
 //! The program's commands. Each has a file; what they share is here.
 
 pub mod backup;
+pub mod check;
 mod notify;
 pub mod serve;
 pub mod signals;
@@ -31,6 +32,8 @@ pub struct Cli {
 enum Command {
     /// Run the relay, as without any command.
     Serve(SettingsArgs),
+    /// Say what is wrong with the settings, the database, the certificate and the push keys.
+    Check(check::Args),
     /// Copy the store to a file; the relay may run meanwhile.
     Backup(backup::BackupArgs),
     /// Put such a copy back; the relay must not run.
@@ -42,6 +45,7 @@ impl Cli {
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self.command.unwrap_or(Command::Serve(self.settings)) {
             Command::Serve(settings) => serve::run(settings.load()?),
+            Command::Check(args) => check::run(args),
             Command::Backup(args) => backup::backup(args),
             Command::Restore(args) => backup::restore(args),
         }

@@ -14,6 +14,7 @@
 
 pub mod backup;
 mod bucket;
+pub mod check;
 mod hub;
 mod metrics;
 mod pipe;

@@ -133,3 +133,11 @@ fn luck() -> f64 {
         Err(_) => 0.5,
     }
 }
+
+/// What the kept certificate says, for who looks without running.
+pub(crate) fn kept(settings: &Acme, data: &Path) -> Result<Option<Facts>, TlsError> {
+    let kept = Kept::at(data, &settings.directory);
+    kept.account()?;
+    Http::new(settings.root_ca.as_deref())?;
+    Ok(kept.certificate()?.map(|certificate| certificate.facts))
+}
