@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use skald_relay_common::frame::Platform;
 use tokio::time::Instant;
 
@@ -63,6 +64,7 @@ pub struct Bridges {
     /// One for everything, in tests.
     only: Option<Arc<dyn Bridge>>,
     metrics: PushMetrics,
+    vapid_key: Bytes,
     /// Kinds of device that nothing reaches, so that the log says so once each.
     unserved: Mutex<HashSet<Kind>>,
 }
@@ -128,6 +130,19 @@ impl Bridges {
         };
         *place = Some(bridge);
         self
+    }
+
+    /// The same with the key that Web Push subscriptions must name.
+    #[must_use]
+    pub fn with_vapid_key(mut self, key: &[u8]) -> Self {
+        self.vapid_key = Bytes::copy_from_slice(key);
+        self
+    }
+
+    /// The key that Web Push subscriptions must name: an uncompressed P-256 point of 65 bytes, or nothing where there
+    /// is no Web Push.
+    pub fn vapid_key(&self) -> Bytes {
+        self.vapid_key.clone()
     }
 
     /// The same with these counters.

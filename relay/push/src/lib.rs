@@ -14,6 +14,7 @@ mod bridge;
 mod bridges;
 pub mod fcm;
 pub mod gateway;
+pub mod guard;
 pub mod http;
 mod jwt;
 pub mod metrics;

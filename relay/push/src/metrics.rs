@@ -116,6 +116,7 @@ pub(crate) fn outcome(verdict: &Verdict) -> &'static str {
         Verdict::Later { .. } => "later",
         Verdict::TooLarge => "too_large",
         Verdict::Refused { fault: Fault::Operator | Fault::Partly, .. } => "operator_fault",
+        Verdict::Refused { fault: Fault::Device, .. } => "device_fault",
         Verdict::Refused { fault: Fault::Ours, .. } => "our_fault",
         Verdict::Unreachable { .. } => "unreachable",
         Verdict::NoProvider => "no_provider",

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gateway::GatewaySettings;
+use crate::ntfy::NtfySettings;
+use crate::webpush::settings::WebPushSettings;
+
 /// The section `[push]`. A provider without its section is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -17,18 +21,33 @@ pub struct PushSettings {
     pub apns: Option<ApnsSettings>,
     /// Google's service.
     pub fcm: Option<FcmSettings>,
+    /// Browsers' services, and UnifiedPush.
+    pub webpush: Option<WebPushSettings>,
+    /// Plain ntfy.
+    pub ntfy: Option<NtfySettings>,
+    /// A gateway that has Apple's and Google's keys, for whichever of the two has no section here.
+    pub gateway: Option<GatewaySettings>,
 }
 
 impl Default for PushSettings {
     fn default() -> Self {
-        Self { window_ms: 2000, extra_ca: None, apns: None, fcm: None }
+        Self {
+            window_ms: 2000,
+            extra_ca: None,
+            apns: None,
+            fcm: None,
+            webpush: None,
+            ntfy: None,
+            gateway: None,
+        }
     }
 }
 
 impl PushSettings {
     /// Whether no provider is set up.
     pub fn is_empty(&self) -> bool {
-        self.apns.is_none() && self.fcm.is_none()
+        let Self { window_ms: _, extra_ca: _, apns, fcm, webpush, ntfy, gateway } = self;
+        apns.is_none() && fcm.is_none() && webpush.is_none() && ntfy.is_none() && gateway.is_none()
     }
 }
 

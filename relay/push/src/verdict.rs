@@ -60,6 +60,8 @@ pub enum Fault {
     Operator,
     /// The operator, but only devices of some kind are concerned. The push is given up, and others still go.
     Partly,
+    /// The device: what it registered cannot be used, or is not allowed. The push is given up, and others still go.
+    Device,
     /// This program: it sent what the provider does not understand. The push is given up, and others still go.
     Ours,
 }
@@ -83,6 +85,11 @@ impl Verdict {
     /// A refusal that is a fault in this program.
     pub fn ours(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused { fault: Fault::Ours, reason: reason.into() }
+    }
+
+    /// A refusal that concerns this device alone.
+    pub fn device(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Refused { fault: Fault::Device, reason: reason.into() }
     }
 
     /// No answer, or none that makes sense.
