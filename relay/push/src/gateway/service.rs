@@ -208,13 +208,13 @@ impl Gateway {
             })?;
         }
         let verdict = self.bridges.send(&push).await;
-        if let Verdict::Refused { fault: fault @ (Fault::Operator | Fault::Ours), reason } = &verdict {
-            let provider = push.platform.name();
+        if let Verdict::Refused { fault, reason } = &verdict {
+            let platform = push.platform.name();
             match fault {
-                Fault::Operator => {
-                    tracing::error!(platform = provider, reason = %reason, "a provider refuses this gateway")
+                Fault::Operator | Fault::Partly => {
+                    tracing::error!(platform, %reason, "a provider refuses this gateway's key");
                 }
-                _ => tracing::warn!(platform = provider, reason = %reason, "a provider refused a push"),
+                Fault::Device | Fault::Ours => tracing::warn!(platform, %reason, "a provider refused a push"),
             }
         }
         self.metrics.count(&member.name, "answered");

@@ -161,14 +161,14 @@ impl Answer {
                 ..plain("later")
             },
             Verdict::TooLarge => plain("too_large"),
-            Verdict::Refused { fault: Fault::Operator, reason } => {
-                Self { reason: Some(reason), ..plain("refused_operator") }
-            }
-            Verdict::Refused { fault: Fault::Device, reason } => {
-                Self { reason: Some(reason), ..plain("refused_device") }
-            }
-            Verdict::Refused { fault: Fault::Ours, reason } => {
-                Self { reason: Some(reason), ..plain("refused") }
+            Verdict::Refused { fault, reason } => {
+                let name = match fault {
+                    Fault::Operator => "refused_operator",
+                    Fault::Partly => "refused_partly",
+                    Fault::Device => "refused_device",
+                    Fault::Ours => "refused",
+                };
+                Self { reason: Some(reason), ..plain(name) }
             }
             Verdict::Unreachable { reason } => Self { reason: Some(reason), ..plain("unreachable") },
             Verdict::NoProvider => plain("no_provider"),
@@ -189,6 +189,10 @@ impl Answer {
             "later" => Verdict::Later { after: wait, who },
             "too_large" => Verdict::TooLarge,
             "refused_operator" => Verdict::operator(said("the gateway's key with its provider is refused")),
+            "refused_partly" => Verdict::Refused {
+                fault: Fault::Partly,
+                reason: said("the gateway's key with its provider is partly refused").into(),
+            },
             "refused_device" => Verdict::device(said("the gateway's provider refuses this device")),
             "refused" => Verdict::ours(said("the gateway's provider refuses the push")),
             "unreachable" => Verdict::later_for_lane(None),
