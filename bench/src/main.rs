@@ -10,6 +10,7 @@ mod baseline;
 mod chart;
 mod document;
 mod flow;
+mod memory;
 mod relay;
 mod rows;
 mod splice;
@@ -63,7 +64,7 @@ pub struct Scenario {
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const SCENARIOS: &[Scenario] = &[splice::SCENARIO];
+const SCENARIOS: &[Scenario] = &[splice::SCENARIO, memory::SCENARIO];
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {

@@ -3,6 +3,7 @@
 //! [`rendezvous::Rendezvous`] decides who meets whom, without sockets or clock. [`driver`] brings a side from its
 //! challenge to its partner, and [`splice`] carries the bytes.
 
+mod carry;
 pub(crate) mod driver;
 mod limiter;
 mod rendezvous;

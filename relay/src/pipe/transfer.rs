@@ -58,10 +58,7 @@ impl Transfer {
             if let Some((frame, passed)) = self.current.take() {
                 let left = frame.len - passed;
                 let here = (buf.len() - read).min(usize::try_from(left).unwrap_or(usize::MAX));
-                header::unmask(&mut buf[read..read + here], frame.mask, passed);
-                if read != write {
-                    buf.copy_within(read..read + here, write);
-                }
+                header::unmask_to(buf, read, write, here, frame.mask, passed);
                 read += here;
                 write += here;
                 let passed = passed + here as u64;

@@ -122,20 +122,56 @@ pub(crate) fn write_server(into: &mut [u8; MAX_SERVER], fin: bool, opcode: Opcod
     }
 }
 
+/// The mask as it falls on data that begins `at` bytes into the frame's payload, for eight bytes.
+fn turned(mask: [u8; 4], at: u64) -> [u8; 8] {
+    let turn = (at % 4) as usize;
+    std::array::from_fn(|n| mask[(turn + n) % 4])
+}
+
 /// Takes the mask off (or puts it on). `at` is how far into the frame's payload the data begins.
 pub(crate) fn unmask(data: &mut [u8], mask: [u8; 4], at: u64) {
-    let turn = (at % 4) as usize;
-    let mask = [mask[turn], mask[(turn + 1) % 4], mask[(turn + 2) % 4], mask[(turn + 3) % 4]];
-    let [a, b, c, d] = mask;
-    let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
-    let mut chunks = data.chunks_exact_mut(8);
-    for chunk in &mut chunks {
-        let mut word = [0; 8];
-        word.copy_from_slice(chunk);
-        chunk.copy_from_slice(&(u64::from_ne_bytes(word) ^ wide).to_ne_bytes());
+    let mask = turned(mask, at);
+    let wide = u64::from_ne_bytes(mask);
+    let (words, rest) = data.as_chunks_mut::<8>();
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
     }
-    for (byte, key) in chunks.into_remainder().iter_mut().zip(mask.iter().cycle()) {
+    for (byte, key) in rest.iter_mut().zip(mask) {
         *byte ^= key;
+    }
+}
+
+/// How much is moved at a time: what fits the registers.
+const BLOCK: usize = 64;
+
+/// Takes the mask off `len` bytes at `from` and moves them forward to `to`, in one pass. The places may overlap.
+pub(crate) fn unmask_to(buf: &mut [u8], from: usize, to: usize, len: usize, mask: [u8; 4], at: u64) {
+    debug_assert!(to <= from && from + len <= buf.len());
+    if from == to {
+        return unmask(&mut buf[from..from + len], mask, at);
+    }
+    let mask = turned(mask, at);
+    let wide = u64::from_ne_bytes(mask);
+    // A block is read whole before it is written, and it is written before where the next one is read.
+    let mut done = 0;
+    while done + BLOCK <= len {
+        let mut block = [0; BLOCK];
+        block.copy_from_slice(&buf[from + done..from + done + BLOCK]);
+        for word in block.as_chunks_mut::<8>().0 {
+            *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
+        }
+        buf[to + done..to + done + BLOCK].copy_from_slice(&block);
+        done += BLOCK;
+    }
+    while done + 8 <= len {
+        let mut word = [0; 8];
+        word.copy_from_slice(&buf[from + done..from + done + 8]);
+        let word = (u64::from_ne_bytes(word) ^ wide).to_ne_bytes();
+        buf[to + done..to + done + 8].copy_from_slice(&word);
+        done += 8;
+    }
+    for (at, key) in (done..len).zip(mask) {
+        buf[to + at] = buf[from + at] ^ key;
     }
 }
 
@@ -171,6 +207,21 @@ mod tests {
         assert_eq!(wrong(&[0x89, 0xfe]), Violation::Control);
         assert_eq!(wrong(&[0x82, 0xfe, 0, 5, 0, 0, 0, 0]), Violation::Length);
         assert_eq!(wrong(&[0x82, 0xff, 0x80, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), Violation::Length);
+    }
+
+    #[test]
+    fn unmasking_and_moving_at_once_equals_one_after_the_other() {
+        let whole: Vec<u8> = (0..=255).chain(0..=100).collect();
+        for (from, to, len, at) in
+            [(14, 10, 300, 0), (5, 5, 200, 3), (200, 0, 150, 2), (9, 1, 7, 1), (70, 64, 64, 5)]
+        {
+            let mut one_by_one = whole.clone();
+            unmask(&mut one_by_one[from..from + len], [9, 8, 7, 6], at);
+            one_by_one.copy_within(from..from + len, to);
+            let mut at_once = whole.clone();
+            unmask_to(&mut at_once, from, to, len, [9, 8, 7, 6], at);
+            assert_eq!(at_once[to..to + len], one_by_one[to..to + len], "{len} bytes from {from} to {to}");
+        }
     }
 
     #[test]
