@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod check;
+pub mod health;
 mod notify;
 pub mod serve;
 pub mod signals;
@@ -34,6 +35,8 @@ enum Command {
     Serve(SettingsArgs),
     /// Say what is wrong with the settings, the database, the certificate and the push keys.
     Check(check::Args),
+    /// Ask the relay that runs here whether it is ready.
+    Health(SettingsArgs),
     /// Copy the store to a file; the relay may run meanwhile.
     Backup(backup::BackupArgs),
     /// Put such a copy back; the relay must not run.
@@ -46,6 +49,7 @@ impl Cli {
         match self.command.unwrap_or(Command::Serve(self.settings)) {
             Command::Serve(settings) => serve::run(settings.load()?),
             Command::Check(args) => check::run(args),
+            Command::Health(settings) => health::run(settings),
             Command::Backup(args) => backup::backup(args),
             Command::Restore(args) => backup::restore(args),
         }

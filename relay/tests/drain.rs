@@ -85,11 +85,19 @@ async fn the_service_manager_is_told_when_the_relay_serves_and_when_it_ends() {
         let length = manager.recv(&mut text).unwrap();
         String::from_utf8(text[..length].to_vec()).unwrap()
     };
-    let (child, _) = start(&dir.path().join("data"), |command| {
+    let (child, addr) = start(&dir.path().join("data"), |command| {
         command.env("NOTIFY_SOCKET", &path);
     });
     assert_eq!(told(), "READY=1");
+    let health = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skald-relay"));
+        command.env_clear().args(["health", "--insecure", "--listen"]).arg(addr.to_string()).output().unwrap()
+    };
+    assert!(health().status.success());
     signal(&child, "-TERM");
     assert_eq!(told(), "STOPPING=1");
     assert!(ended(child).await.success());
+    let gone = health();
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(String::from_utf8(gone.stderr).unwrap().contains("is not ready"));
 }
