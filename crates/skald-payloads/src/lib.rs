@@ -21,6 +21,7 @@ mod envelope;
 mod items;
 mod kinds;
 mod size;
+pub mod streams;
 mod text;
 
 pub use blocks::{Block, BlockShape, Blocks, ValueType};

@@ -23,7 +23,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "plugin-mobile-connector",
         &["skald-core-api", "skald-payloads", "skald-relay-client", "skald-e2e", "skald-relay-common"],
     ),
-    ("plugin-local-streams", &["skald-core-api"]),
+    ("plugin-local-streams", &["skald-core-api", "skald-payloads"]),
     (
         "skald",
         &["skald-core-api", "skald-host", "skald-web", "plugin-mobile-connector", "plugin-local-streams"],
