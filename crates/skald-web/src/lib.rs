@@ -88,6 +88,11 @@ pub async fn bind(config: WebConfig) -> Result<Bound, BindError> {
 }
 
 impl Bound {
+    /// The address it will be served at.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The server for this host. It answers devices from now on, and the network from [`WebServer::accept`] on.
     pub fn serve(self, host: &Host) -> Result<WebServer, serde_json::Error> {
         let stop = CancellationToken::new();

@@ -1,7 +1,8 @@
-//! The log, on standard error.
+//! The log, on standard error, and its last lines in memory for devices that may read them.
 
 use std::io::IsTerminal;
 
+use plugin_local_streams::LogRing;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -13,8 +14,8 @@ use crate::failure::Failure;
 /// What is logged where RUST_LOG does not say.
 const DEFAULT: &str = "info";
 
-/// Starts logging.
-pub fn start(format: LogFormat) -> Result<(), Failure> {
+/// Starts logging. `ring` keeps the last lines.
+pub fn start(format: LogFormat, ring: &LogRing) -> Result<(), Failure> {
     let wanted = match std::env::var("RUST_LOG") {
         Ok(wanted) if !wanted.trim().is_empty() => wanted,
         Ok(_) | Err(std::env::VarError::NotPresent) => DEFAULT.to_owned(),
@@ -27,7 +28,8 @@ pub fn start(format: LogFormat) -> Result<(), Failure> {
         LogFormat::Text => base.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => base.json().boxed(),
     };
-    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let layers = layer.and_then(ring.layer()).with_filter(filter);
+    let started = tracing_subscriber::registry().with(layers).try_init();
     started.map_err(|_| Failure::failed("The log was started twice; this is a fault in Skald."))
 }
 
@@ -39,5 +41,7 @@ fn unreadable() -> Failure {
 /// only they may say more.
 fn discreet(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO
-        || ["skald", "plugin_mobile_connector"].iter().any(|ours| metadata.target().starts_with(ours))
+        || ["skald", "plugin_mobile_connector", "plugin_local_streams"]
+            .iter()
+            .any(|ours| metadata.target().starts_with(ours))
 }

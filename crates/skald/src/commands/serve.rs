@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plugin_local_streams::{LocalStreams, LogRing, Surroundings};
 use plugin_mobile_connector::MobileConnector;
 use skald_core_api::{Plugin, Principal};
 use skald_host::{Host, HostConfig};
@@ -25,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the host until it is asked to end.
 pub async fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<Exit, Failure> {
-    logging::start(args.log)?;
+    let log = LogRing::default();
+    logging::start(args.log, &log)?;
     let mut signals = Signals::new()?;
     let data = match data.or_else(default_data) {
         Some(data) => std::path::absolute(&data).map_err(|e| {
@@ -39,7 +41,9 @@ pub async fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<Exit, Failu
     };
     let config = WebConfig { listen: args.listen, allowed_hosts: args.allow_hosts };
     let bound = skald_web::bind(config).await.map_err(|e| Failure::usage(e.to_string()))?;
-    let plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(MobileConnector::new())];
+    let around = Surroundings { data: data.clone(), listen: Some(bound.local_addr()) };
+    let plugins: Vec<Arc<dyn Plugin>> =
+        vec![Arc::new(MobileConnector::new()), Arc::new(LocalStreams::new(around, log))];
     let host =
         Host::open(HostConfig::new(&data, plugins)).await.map_err(|e| Failure::usage(e.to_string()))?;
     let served = match bound.serve(&host) {
