@@ -42,6 +42,16 @@ pub enum Command {
     Elicit(Elicit),
     /// Serve the host's pages on this computer
     Proxy(Proxy),
+    /// List the folders that the host offers, or what is in one
+    Ls(Ls),
+    /// Fetch a file from the host
+    Get(Get),
+    /// Put a file into a folder of the host
+    Put(Put),
+    /// Show what the host logs
+    Logs(Logs),
+    /// Serve a port of the host's machine on this computer
+    Forward(Forward),
     /// Show where this device stands
     Status(Status),
     /// Make the host forget this device, and delete its keys here
@@ -155,6 +165,79 @@ pub struct Proxy {
     pub listen: SocketAddr,
 }
 
+/// `ls`.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// FOLDER or FOLDER/PATH [default: the folders]
+    #[arg(value_name = "FOLDER[/PATH]")]
+    pub path: Option<String>,
+    /// How to wait.
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// `get`. What broke off is continued by itself, by a later run as well.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The file on the host
+    #[arg(value_name = "FOLDER/PATH")]
+    pub path: String,
+    /// Where to put it: a file or a folder [default: here, under its own name]
+    pub to: Option<PathBuf>,
+    /// Replace a file that is there already
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Throw away what an earlier run has fetched, and begin anew
+    #[arg(long)]
+    pub restart: bool,
+    /// How long to keep trying while nothing comes, for example 30s or 5m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub wait: Duration,
+}
+
+/// `put`. What broke off is continued by itself, by a later run as well.
+#[derive(Debug, Args)]
+pub struct Put {
+    /// The file here
+    pub file: PathBuf,
+    /// Where to put it on the host; the file keeps its name where only a folder is named
+    #[arg(value_name = "FOLDER[/PATH]")]
+    pub path: String,
+    /// Replace a file that is there already
+    #[arg(long)]
+    pub overwrite: bool,
+    /// How long to keep trying while nothing moves, for example 30s or 5m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub wait: Duration,
+}
+
+/// `logs`.
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// Stay, and show every new line
+    #[arg(long, short)]
+    pub follow: bool,
+    /// How many of the last lines
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    pub lines: u32,
+    /// The least grave level to show
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug", "trace"])]
+    pub level: String,
+    /// How long to wait for the host, for example 30s or 2m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub wait: Duration,
+}
+
+/// `forward`.
+#[derive(Debug, Args)]
+pub struct Forward {
+    /// The port's name in the host's settings
+    pub name: String,
+    /// Loopback address and port to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = loopback)]
+    pub listen: SocketAddr,
+}
+
 /// `status`.
 #[derive(Debug, Args)]
 pub struct Status {
@@ -223,7 +306,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_| "write an address with a port, such as 127.0.0.1:50001".to_string())?;
     if !address.ip().is_loopback() {
-        return Err("the host's pages may only be served to this computer: use 127.0.0.1 or [::1]".into());
+        return Err("the host may only be served to this computer: use 127.0.0.1 or [::1]".into());
     }
     Ok(address)
 }

@@ -1,5 +1,6 @@
 //! Words for what went wrong beneath.
 
+use skald_payloads::streams;
 use skald_relay_client::device::PairError;
 use skald_relay_client::{LinkProblem, PipeError, SendError};
 
@@ -31,6 +32,28 @@ pub fn pipe(error: &PipeError, view: &View) -> String {
         }
         PipeError::NoAnswer => "Your host did not answer in time.".into(),
         other => sentence(&other.to_string()),
+    }
+}
+
+/// Why a stream of another type than the host's pages does not open.
+pub fn stream(error: &PipeError, view: &View, stream_type: &str) -> Failure {
+    let what = match stream_type {
+        streams::FILE => "files",
+        streams::LOG => "its log",
+        streams::TCP => "ports",
+        _ => return Failure::unreachable(pipe(error, view)),
+    };
+    match error {
+        PipeError::Rejected(why) if why == "unsupported stream_type" => Failure::refused(format!(
+            "Your host does not offer {what} to devices; switch it on in the settings of its plugin Local streams."
+        )),
+        PipeError::Rejected(why) if why == "too many streams" => Failure::unreachable(
+            "Your host serves too many streams of this device; close some and try again.",
+        ),
+        PipeError::Rejected(why) => {
+            Failure::refused(format!("Your host refuses: {}", sentence(&crate::text::one_line(why))))
+        }
+        error => Failure::unreachable(pipe(error, view)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The process that talks to the relay for a home: it owns the engine and serves the home's socket.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,8 +157,12 @@ impl Shared {
     async fn talk(&self, stream: UnixStream) {
         let mut conversation = Conversation::new(stream);
         let Some(first) = conversation.hear::<Request>().await else { return };
-        if matches!(first, Request::Pipe) {
-            return self.pipe(conversation).await;
+        match first {
+            Request::Pipe => return self.pipe(conversation, PAGES, BTreeMap::new()).await,
+            Request::Stream { stream_type, headers } => {
+                return self.pipe(conversation, &stream_type, headers).await;
+            }
+            _ => {}
         }
         let (mut reader, mut writer) = conversation.split();
         // Reading a line cannot be interrupted half-way, so it is a future of its own beside the answers.
@@ -216,7 +221,9 @@ impl Shared {
     async fn answer(&self, request: Request) -> Option<Reply> {
         match request {
             Request::Watch => None,
-            Request::Pipe => Some(Failure::usage("A pipe must be the first thing that is asked for.").into()),
+            Request::Pipe | Request::Stream { .. } => {
+                Some(Failure::usage("A pipe must be the first thing that is asked for.").into())
+            }
             Request::Shown { digests, notes_below } => {
                 let (reply, remembered) = oneshot::channel();
                 let _ = self.asks.send(Ask::Shown { digests, notes_below, reply }).await;
@@ -272,14 +279,19 @@ impl Shared {
         let _ = timeout(RECONNECTING, view.wait_for(|v| v.link != Link::Connecting)).await;
     }
 
-    /// Opens a pipe to the host's pages and copies until either side is over.
-    async fn pipe(&self, mut conversation: Conversation) {
+    /// Opens a pipe of this type to the host and copies until either side is over.
+    async fn pipe(
+        &self,
+        mut conversation: Conversation,
+        stream_type: &str,
+        headers: BTreeMap<String, String>,
+    ) {
         self.until_connected().await;
-        let opened = self.client.open_pipe(&self.agent, PAGES, Default::default()).await;
+        let opened = self.client.open_pipe(&self.agent, stream_type, headers).await;
         let pipe = match opened {
             Ok(pipe) => pipe,
             Err(error) => {
-                let failure = Failure::unreachable(crate::explain::pipe(&error, &self.view.borrow()));
+                let failure = crate::explain::stream(&error, &self.view.borrow(), stream_type);
                 let _ = timeout(WRITE, conversation.say(&Reply::from(failure))).await;
                 return;
             }

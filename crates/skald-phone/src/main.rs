@@ -26,6 +26,7 @@ mod session;
 mod shelf;
 mod snapshot;
 mod splice;
+mod streams;
 mod text;
 mod truth;
 mod vault;

@@ -42,6 +42,13 @@ pub enum Request {
     },
     /// Open a pipe to the host's pages. After `Ready` the socket carries its bytes.
     Pipe,
+    /// Open a stream of another type. After `Ready` the socket carries its bytes.
+    Stream {
+        /// The type.
+        stream_type: String,
+        /// What the host is told with it.
+        headers: BTreeMap<String, String>,
+    },
     /// Tell the host to forget this device, then delete the keys. Answered with `Done` or `Failed`.
     Logout {
         /// Delete the keys even when the host cannot be told.

@@ -2,10 +2,15 @@
 
 mod answer;
 mod elicit;
+mod forward;
+mod get;
 mod inbox;
 mod logout;
+mod logs;
+mod ls;
 mod pair;
 mod proxy;
+mod put;
 mod status;
 
 use std::ops::ControlFlow;
@@ -26,7 +31,8 @@ pub async fn run(cli: Cli) -> Outcome<()> {
     // What goes on for ever ends well when it is told to stop.
     let endless = match &cli.command {
         Command::Inbox(args) => args.watch,
-        Command::Proxy(_) => true,
+        Command::Proxy(_) | Command::Forward(_) => true,
+        Command::Logs(args) => args.follow,
         _ => false,
     };
     let work = async {
@@ -38,6 +44,11 @@ pub async fn run(cli: Cli) -> Outcome<()> {
             Command::Answer(args) => answer::answer(&session, json, args).await,
             Command::Elicit(args) => elicit::run(&session, json, args).await,
             Command::Proxy(args) => proxy::run(&session, json, args).await,
+            Command::Ls(args) => ls::run(&session, json, args).await,
+            Command::Get(args) => get::run(&session, json, args).await,
+            Command::Put(args) => put::run(&session, json, args).await,
+            Command::Logs(args) => logs::run(&session, json, args).await,
+            Command::Forward(args) => forward::run(&session, json, args).await,
             Command::Status(args) => status::run(&session, json, args).await,
             Command::Logout(args) => logout::run(&session, json, args).await,
         }

@@ -96,7 +96,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
+pub(super) async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
     TcpListener::bind(address).await.map_err(|e| {
         Failure::usage(match e.kind() {
             std::io::ErrorKind::AddrInUse => {
