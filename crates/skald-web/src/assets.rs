@@ -1,9 +1,17 @@
 //! The page's files, built into the program.
+//!
+//! The build puts a compressed form beside each file that compresses (`.br`, `.gz`); what has none is compressed as it is
+//! sent. Only these files ever are: an answer of the API holds secrets beside what strangers chose, and the length of a
+//! compressed body tells of both; an event stream must not wait in a compressor. Parts of files are not served, for none
+//! is large, and the answers say so.
+
+use std::borrow::Cow;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rust_embed::{EmbeddedFile, RustEmbed};
 use tower_http::compression::{CompressionLayer, Predicate};
@@ -54,7 +62,8 @@ async fn serve(request: Request) -> Response {
             .into_response();
     }
     let name = path.trim_start_matches('/');
-    if let Some(file) = Files::get(name).filter(|_| name != "index.html") {
+    let form = FORMS.iter().any(|(_, ending)| name.ends_with(ending));
+    if let Some(file) = Files::get(name).filter(|_| name != "index.html" && !form) {
         let cache = if is_hashed(name) { "public, max-age=31536000, immutable" } else { "no-cache" };
         return answer(name, file, cache, request.headers());
     }
@@ -83,6 +92,35 @@ fn is_hashed(name: &str) -> bool {
         && stem[stem.len() - 8..].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
+/// Compressed forms, the smallest first: what a browser calls them, and how their files end.
+const FORMS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+
+/// The smallest form of a file that the asker takes.
+fn compressed(name: &str, asked: &HeaderMap) -> Option<(&'static str, EmbeddedFile)> {
+    FORMS
+        .into_iter()
+        .filter(|(coding, _)| takes(coding, asked))
+        .find_map(|(coding, ending)| Files::get(&format!("{name}{ending}")).map(|file| (coding, file)))
+}
+
+/// Whether `Accept-Encoding` names a coding and does not weigh it with nothing.
+fn takes(coding: &str, asked: &HeaderMap) -> bool {
+    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
+        let weight = parts.find_map(|p| p.strip_prefix("q=")).map(|q| q.trim().parse::<f32>());
+        named && !weight.is_some_and(|q| q.is_ok_and(|q| q <= 0.0))
+    })
+}
+
+fn body(data: Cow<'static, [u8]>) -> Body {
+    match data {
+        Cow::Borrowed(bytes) => Body::from(Bytes::from_static(bytes)),
+        Cow::Owned(bytes) => Body::from(bytes),
+    }
+}
+
 fn answer(name: &str, file: EmbeddedFile, cache: &'static str, asked: &HeaderMap) -> Response {
     use std::fmt::Write;
     // Weak, because the same tag stands for the compressed form.
@@ -103,12 +141,18 @@ fn answer(name: &str, file: EmbeddedFile, cache: &'static str, asked: &HeaderMap
         "text/css" => "text/css; charset=utf-8".to_owned(),
         other => other.to_owned(),
     };
-    let mut response = if known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        Body::from(file.data.into_owned()).into_response()
+    let (coding, data) = match compressed(name, asked) {
+        Some((coding, form)) => (Some(coding), form.data),
+        None => (None, file.data),
     };
+    let mut response =
+        if known { StatusCode::NOT_MODIFIED.into_response() } else { body(data).into_response() };
     let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
+    if let Some(coding) = coding.filter(|_| !known) {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
+    }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     if let Ok(tag) = HeaderValue::try_from(tag) {
         headers.insert(header::ETAG, tag);
@@ -174,13 +218,28 @@ mod tests {
             let again = get(path, &[(header::IF_NONE_MATCH, &tag)]).await;
             assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         }
-        let zipped = get("/", &[(header::ACCEPT_ENCODING, "gzip")]).await;
-        assert_eq!(zipped.headers()[header::CONTENT_ENCODING], "gzip");
+        for (asked, coding) in [
+            ("gzip", Some("gzip")),
+            ("gzip, deflate, br, zstd", Some("br")),
+            ("br;q=0, gzip;q=0.5", Some("gzip")),
+            ("identity", None),
+        ] {
+            let response = get("/", &[(header::ACCEPT_ENCODING, asked)]).await;
+            let given = response.headers().get(header::CONTENT_ENCODING).map(|v| v.to_str().unwrap());
+            // A page that was built elsewhere may have no compressed forms beside it.
+            if Files::get("index.html.br").is_some() || coding != Some("br") {
+                assert_eq!(given, coding, "{asked}");
+            }
+            assert_eq!(response.headers()[header::ACCEPT_RANGES], "none");
+            assert_eq!(response.headers()[header::VARY], "accept-encoding");
+        }
+        assert_eq!(get("/index.html.gz", &[]).await.status(), StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]
     async fn every_file_is_served_under_its_own_name() {
-        for name in Files::iter().filter(|n| n != "index.html") {
+        let form = |name: &str| FORMS.iter().any(|(_, ending)| name.ends_with(ending));
+        for name in Files::iter().filter(|n| n != "index.html" && !form(n)) {
             let response = get(&format!("/{name}"), &[]).await;
             assert_eq!(response.status(), StatusCode::OK, "{name}");
             if is_hashed(&name) {

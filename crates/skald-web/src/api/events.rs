@@ -25,6 +25,9 @@ struct Live {
     greeted: bool,
 }
 
+/// A proxy in front of the host must not gather what is to be seen at once.
+const AT_ONCE: [(&str, &str); 1] = [("x-accel-buffering", "no")];
+
 /// Server-sent events: `hello` at the start, then `inbox`, `plugins` and `devices` whenever they change.
 #[utoipa::path(get, path = "/api/v1/events", tag = "inbox", responses(
     (status = 200, content_type = "text/event-stream", body = String,
@@ -33,7 +36,7 @@ struct Live {
 pub(crate) async fn events(
     State(state): State<AppState>,
     caller: Caller<Read>,
-) -> Sse<impl Stream<Item = Result<SseEvent, Infallible>>> {
+) -> ([(&'static str, &'static str); 1], Sse<impl Stream<Item = Result<SseEvent, Infallible>>>) {
     // Subscribed before `hello` leaves, so that nothing falls between what the page reads and what it is told.
     let live = Live {
         events: state.host().events().subscribe(),
@@ -46,7 +49,7 @@ pub(crate) async fn events(
         let name = live.next().await?;
         Some((Ok(SseEvent::default().event(name).data("{}")), live))
     });
-    Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+    (AT_ONCE, Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 impl Live {
