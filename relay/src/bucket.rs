@@ -2,19 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-/// Allows `per_minute` things a minute and a burst of as many.
+/// Allows so many things in a period and a burst of as many.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
-    per_minute: f32,
+    most: f32,
+    per_second: f32,
     tokens: f32,
     filled: Instant,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// A full bucket of so many a minute.
     pub(crate) fn new(per_minute: u32, now: Instant) -> Self {
-        let per_minute = per_minute as f32;
-        Self { per_minute, tokens: per_minute, filled: now }
+        Self::every(Duration::from_secs(60), per_minute, now)
+    }
+
+    /// A full bucket of so many in each period.
+    pub(crate) fn every(period: Duration, most: u32, now: Instant) -> Self {
+        let most = most as f32;
+        Self { most, per_second: most / period.as_secs_f32(), tokens: most, filled: now }
     }
 
     /// Takes one token, if there is one.
@@ -29,13 +35,13 @@ impl TokenBucket {
 
     /// Puts a token back that turned out not to be owed.
     pub(crate) fn give_back(&mut self) {
-        self.tokens = (self.tokens + 1.0).min(self.per_minute);
+        self.tokens = (self.tokens + 1.0).min(self.most);
     }
 
     /// Whether nothing would be lost if the bucket were forgotten.
     pub(crate) fn is_full(&mut self, now: Instant) -> bool {
         self.refill(now);
-        self.tokens >= self.per_minute
+        self.tokens >= self.most
     }
 
     fn refill(&mut self, now: Instant) {
@@ -43,8 +49,8 @@ impl TokenBucket {
         // Single precision loses tiny steps, so time is let pass until a refill is worth something.
         if elapsed >= Duration::from_millis(10) {
             self.filled = now;
-            let gained = elapsed.as_secs_f32() * self.per_minute / 60.0;
-            self.tokens = (self.tokens + gained).min(self.per_minute);
+            let gained = elapsed.as_secs_f32() * self.per_second;
+            self.tokens = (self.tokens + gained).min(self.most);
         }
     }
 }

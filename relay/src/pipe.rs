@@ -23,6 +23,9 @@ use crate::hub::lock;
 use driver::PipeEnd;
 use rendezvous::{Arrival, Rendezvous, Side, SideId};
 
+/// The goodbye to a side for whose pipe there is no room.
+const FULL: &str = "this namespace has as many pipes as are allowed";
+
 /// Every pipe of the relay, waiting or streaming.
 pub(crate) struct Pipes {
     limits: PipeLimits,
@@ -98,7 +101,7 @@ impl Pipes {
                 Found::Refused("the two sides do not name each other")
             }
             Arrival::Taken => Found::Refused("this connection id is used up"),
-            Arrival::Full => Found::Refused("this namespace has as many pipes as are allowed"),
+            Arrival::Full => Found::Refused(FULL),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::hub::outbox::Eviction;
 use crate::metrics::{self, Metrics};
 use crate::pipe::Pipes;
 use crate::push::{self, LogSender, PushQueue, PushSender};
-use crate::quota::AddressQuota;
+use crate::quota::Gate;
 use crate::server::accept::{self, Server};
 use crate::server::tls::{Tls, TlsError};
 use crate::settings::{Settings, SettingsError};
@@ -137,15 +137,21 @@ impl Relay {
         let opens = settings.limits.connections_per_namespace_per_minute;
         let counts = options.metrics.counts();
         let hub = Arc::new(Hub::new(opens, Arc::clone(&pipes), push_queue, Arc::clone(&counts)));
-        let (store, writer) =
-            Store::open(&settings.data, &settings.limits, options.clock, Arc::clone(&hub) as _).await?;
+        let (store, writer) = Store::open(
+            &settings.data,
+            &settings.limits,
+            options.clock,
+            Arc::clone(&hub) as _,
+            Arc::clone(&counts),
+        )
+        .await?;
         let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts));
-        let addresses = AddressQuota::new(settings.limits.connections_per_ip_per_minute);
+        let gate = Gate::new(&settings.limits, options.metrics.counts());
 
         let sweep = Duration::from_secs(settings.sweep_interval_secs.into());
         let mut helpers = vec![
             tokio::spawn(push::run(reports, store.clone(), options.push, stop.clone())),
-            tokio::spawn(maintain(Arc::clone(&shared), Arc::clone(&addresses), sweep, stop.clone())),
+            tokio::spawn(maintain(Arc::clone(&shared), Arc::clone(&gate), sweep, stop.clone())),
         ];
         let metrics_address = readers.as_ref().map(|(address, _)| *address);
         if let Some((_, listener)) = readers {
@@ -159,7 +165,7 @@ impl Relay {
             }
             None => (None, None),
         };
-        let server = Arc::new(Server { settings, shared, addresses, tls });
+        let server = Arc::new(Server { settings, shared, gate, tls });
         let accepting = tokio::spawn(accept::run(server, listener, stop.clone()));
         Ok(Running {
             address,
@@ -248,15 +254,10 @@ impl Drop for Running {
 }
 
 /// Sweeps what is out of date, in short transactions (relay-protocol §10, §11).
-async fn maintain(
-    shared: Arc<Shared>,
-    addresses: Arc<AddressQuota>,
-    every: Duration,
-    stop: CancellationToken,
-) {
+async fn maintain(shared: Arc<Shared>, gate: Arc<Gate>, every: Duration, stop: CancellationToken) {
     loop {
         let now = tokio::time::Instant::now().into_std();
-        addresses.forget_idle(now);
+        gate.forget_idle(now);
         shared.hub.forget_idle(now);
         loop {
             match shared.store.sweep().await {
@@ -268,6 +269,9 @@ async fn maintain(
                     break;
                 }
             }
+        }
+        if let Err(error) = shared.store.sample().await {
+            tracing::warn!(%error, "the age of the queue cannot be read");
         }
         // The sweep comes first, so even a relay that is stopped right away has swept one batch.
         tokio::select! {

@@ -179,7 +179,7 @@ impl Settings {
         if self.sweep_interval_secs == 0 {
             return Err(SettingsError::value("sweep_interval_secs", "must be at least 1"));
         }
-        positive("limits", &self.limits, &[])?;
+        positive("limits", &self.limits, &["max_database_bytes"])?;
         positive("pipe", &self.pipe, &["max_bps"])?;
         let limits = &self.limits;
         if limits.pairing_ttl_secs > limits.pairing_ttl_max_secs {

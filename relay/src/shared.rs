@@ -6,12 +6,13 @@ use std::time::Duration;
 use skald_relay_common::ids::{ChallengeNonce, NamespaceId, PublicKey};
 use skald_relay_common::namespace_id;
 
+use crate::hub::outbox::Budget;
 use crate::hub::{Hub, Namespace};
 use crate::metrics::Counts;
 use crate::pipe::Pipes;
 use crate::session::rules::Rules;
 use crate::settings::Settings;
-use crate::store::{Store, StoreError};
+use crate::store::{Opened, Store, StoreError};
 
 /// What every connection needs.
 pub(crate) struct Shared {
@@ -21,7 +22,9 @@ pub(crate) struct Shared {
     pub(crate) counts: Arc<Counts>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) outbox_bytes: usize,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) write_timeout: Duration,
+    pub(crate) frame_timeout: Duration,
     /// How often a namespace in use is marked so in the database.
     pub(crate) touch_every: Duration,
 }
@@ -46,10 +49,12 @@ impl Shared {
             hub,
             store,
             pipes,
-            counts,
             rules: Arc::new(rules),
             outbox_bytes,
+            budget: Budget::new(limits.outbox_total_bytes, Arc::clone(&counts)),
+            frame_timeout: Duration::from_secs(limits.frame_timeout_secs.into()),
             write_timeout: Duration::from_secs(limits.write_timeout_secs.into()),
+            counts,
             touch_every: (ttl / 8).min(Duration::from_secs(60)),
         }
     }
@@ -67,18 +72,28 @@ impl Shared {
         }
     }
 
-    /// The namespace of this agent, made if it does not exist (relay-protocol §4.1).
-    pub(crate) async fn namespace_of_agent(&self, agent: &PublicKey) -> Result<Arc<Namespace>, StoreError> {
+    /// The namespace of this agent, made if that is allowed and it does not exist (relay-protocol §4.1), and whether
+    /// it was.
+    pub(crate) async fn namespace_of_agent(
+        &self,
+        agent: &PublicKey,
+        may_make: bool,
+    ) -> Result<Option<(Arc<Namespace>, bool)>, StoreError> {
         let id = namespace_id(agent);
+        let mut made = false;
         loop {
             if let Some(namespace) = self.hub.find(&id) {
                 let now = tokio::time::Instant::now().into_std();
                 if namespace.wants_touch(now, self.touch_every) {
-                    self.store.open_for_agent(id, *agent).await?;
+                    self.store.open_for_agent(id, *agent, may_make).await?;
                 }
-                return Ok(namespace);
+                return Ok(Some((namespace, made)));
             }
-            self.store.open_for_agent(id, *agent).await?;
+            match self.store.open_for_agent(id, *agent, may_make).await? {
+                Opened::Missing => return Ok(None),
+                Opened::Made => made = true,
+                Opened::Known => {}
+            }
         }
     }
 }

@@ -4,9 +4,14 @@
 //! and only then answers those who wait (relay-server "Delivery" 1). What other parts of the relay have to learn of a
 //! commit they learn from that task, in the order of the commits: see [`AfterCommit`].
 
+mod checkpoints;
+mod fair;
+mod mailbox;
+mod operation;
 mod operations;
 mod queries;
 mod reader;
+mod room;
 pub(crate) mod schema;
 mod sweep;
 #[cfg(test)]
@@ -153,6 +158,21 @@ pub(crate) enum Queued {
     NotFound,
     /// As many messages as are allowed wait for this recipient already.
     Full,
+    /// This namespace has too much waiting to be written.
+    Busy,
+    /// The database is as large as it may be.
+    NoRoom,
+}
+
+/// What became of an agent's namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// It existed.
+    Known,
+    /// It was made.
+    Made,
+    /// It does not exist and may not be made.
+    Missing,
 }
 
 /// What became of a pairing.

@@ -41,6 +41,22 @@ pub struct Limits {
     pub outbox_bytes: u32,
     /// How long one write may make no progress before the connection is given up.
     pub write_timeout_secs: u32,
+    /// How long a message that has begun may take to be whole.
+    pub frame_timeout_secs: u32,
+    /// Connections of all kinds at a time.
+    pub max_connections: u32,
+    /// Connections at a time that have not authenticated.
+    pub max_unauthenticated: u32,
+    /// The same of one address.
+    pub unauthenticated_per_ip: u32,
+    /// New namespaces that one address may make.
+    pub new_namespaces_per_ip_per_hour: u32,
+    /// What may wait in memory to be written to all connections together.
+    pub outbox_total_bytes: u64,
+    /// Messages of one namespace that may wait to be written to the database.
+    pub store_backlog_per_namespace: u32,
+    /// Size of the database above which messages for absent devices are refused; 0 means no cap.
+    pub max_database_bytes: u64,
 }
 
 impl Default for Limits {
@@ -63,6 +79,14 @@ impl Default for Limits {
             pairing_ttl_max_secs: 600,
             outbox_bytes: 1024 * 1024,
             write_timeout_secs: 30,
+            frame_timeout_secs: 60,
+            max_connections: 50_000,
+            max_unauthenticated: 4096,
+            unauthenticated_per_ip: 64,
+            new_namespaces_per_ip_per_hour: 600,
+            outbox_total_bytes: 256 * 1024 * 1024,
+            store_backlog_per_namespace: 512,
+            max_database_bytes: 8 * 1024 * 1024 * 1024,
         }
     }
 }

@@ -11,16 +11,23 @@ use bytes::Bytes;
 use skald_relay_common::frame::{AuthClient, ClientPaired, FromRelay, Platform};
 use skald_relay_common::ids::{NamespaceId, PublicKey};
 
+use tokio::sync::Semaphore;
+
 use super::lock;
 use super::outbox::{Eviction, Outbox};
 use crate::bucket::TokenBucket;
 use crate::store::{Envelope, NamespaceRecord, Position};
 use crate::ws;
 
+/// How many queues of one namespace are read at a time.
+const READS: usize = 2;
+
 /// A namespace in memory.
 pub(crate) struct Namespace {
     id: NamespaceId,
     agent: PublicKey,
+    /// How many of its members may read their queues at a time, so that the readers are left to others as well.
+    pub(crate) reads: Semaphore,
     state: Mutex<State>,
 }
 
@@ -61,6 +68,8 @@ pub(crate) enum Denied {
     Unauthorized,
     /// The namespace opens too many connections.
     TooMany,
+    /// The peer's address makes too many namespaces.
+    TooManyNamespaces,
 }
 
 /// What became of a live message.
@@ -109,7 +118,7 @@ impl Namespace {
             devices: HashMap::new(),
             hasher: RandomState::new(),
         };
-        Self { id: record.id, agent: record.agent, state: Mutex::new(state) }
+        Self { id: record.id, agent: record.agent, reads: Semaphore::new(READS), state: Mutex::new(state) }
     }
 
     pub(crate) fn id(&self) -> &NamespaceId {

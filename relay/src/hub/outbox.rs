@@ -6,12 +6,15 @@
 //!   is empty ([`Taken::behind`]);
 //! * a live message is refused, and its sender learns `PeerOffline`;
 //! * so is a live message that would overtake a stored one left in the database;
+//! All outboxes together have a budget as well. While it is used up each of them counts as full, so stored messages wait
+//! in the database and live ones are refused; what waits in a socket counts too (see the session's driver).
+//!
 //! * a notice (presence, a pairing) has some room of its own; a peer that lets even that fill up takes nothing any
 //!   more, and its connection is given up.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use skald_relay_common::frame::FromRelay;
@@ -19,6 +22,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::lock;
+use crate::metrics::Counts;
+use crate::metrics::names::Limit;
 use crate::store::Position;
 use crate::ws;
 
@@ -54,9 +59,46 @@ pub(crate) struct Taken {
     pub(crate) behind: Option<Position>,
 }
 
+/// What may wait in memory for all connections together.
+pub(crate) struct Budget {
+    cap: i64,
+    counts: Arc<Counts>,
+}
+
+impl Budget {
+    pub(crate) fn new(cap: u64, counts: Arc<Counts>) -> Arc<Self> {
+        Arc::new(Self { cap: i64::try_from(cap).unwrap_or(i64::MAX), counts })
+    }
+
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.counts.outboxes.get() >= self.cap
+    }
+
+    /// Takes so much if it is there.
+    fn try_take(&self, bytes: usize) -> bool {
+        let fits = self.counts.outboxes.get() + bytes as i64 <= self.cap;
+        if fits {
+            self.take(bytes);
+        } else {
+            self.counts.limits.count(Limit::OutboxTotal);
+        }
+        fits
+    }
+
+    /// Takes so much though there may be less.
+    pub(crate) fn take(&self, bytes: usize) {
+        self.counts.outboxes.inc_by(bytes as i64);
+    }
+
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.counts.outboxes.dec_by(bytes as i64);
+    }
+}
+
 /// The mailbox of one connection.
 pub(crate) struct Outbox {
     bound: usize,
+    budget: Arc<Budget>,
     inner: Mutex<Inner>,
     wake: Notify,
     suspect: AtomicBool,
@@ -72,8 +114,8 @@ struct Inner {
 }
 
 impl Outbox {
-    pub(crate) fn new(bound: usize) -> Self {
-        Self { bound, inner: Mutex::default(), wake: Notify::new(), suspect: AtomicBool::new(false) }
+    pub(crate) fn new(bound: usize, budget: Arc<Budget>) -> Self {
+        Self { bound, budget, inner: Mutex::default(), wake: Notify::new(), suspect: AtomicBool::new(false) }
     }
 
     /// Takes a durable message, or leaves it in the database.
@@ -87,7 +129,7 @@ impl Outbox {
             return;
         }
         let frame = frame();
-        if inner.bytes + frame.len() > self.bound {
+        if !self.fits(&inner, frame.len()) {
             inner.behind = Some(position);
         } else {
             inner.push(Item::Stored(position, frame));
@@ -103,7 +145,7 @@ impl Outbox {
             return false;
         }
         let frame = frame();
-        if inner.bytes + frame.len() > self.bound {
+        if !self.fits(&inner, frame.len()) {
             return false;
         }
         inner.push(Item::Passing(frame));
@@ -112,13 +154,23 @@ impl Outbox {
         true
     }
 
+    fn fits(&self, inner: &Inner, bytes: usize) -> bool {
+        if inner.bytes + bytes > self.bound {
+            self.budget.counts.limits.count(Limit::Outbox);
+            return false;
+        }
+        self.budget.try_take(bytes)
+    }
+
     /// Takes a notice.
     pub(crate) fn push_notice(&self, notice: &FromRelay) {
         let frame = ws::binary(&notice.encode());
         let mut inner = lock(&self.inner);
         if inner.bytes + frame.len() > self.bound + NOTICE_ROOM {
+            self.budget.counts.limits.count(Limit::Outbox);
             inner.evicted.get_or_insert(Eviction::Overflow);
         } else {
+            self.budget.take(frame.len());
             inner.push(Item::Passing(frame));
         }
         drop(inner);
@@ -146,6 +198,7 @@ impl Outbox {
             taken.items.push(item);
         }
         inner.bytes -= bytes;
+        self.budget.give_back(bytes);
         if inner.items.is_empty() {
             taken.behind = inner.behind.take();
             if inner.items.capacity() > 16 {
@@ -170,6 +223,12 @@ impl Outbox {
     }
 }
 
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.budget.give_back(lock(&self.inner).bytes);
+    }
+}
+
 impl Inner {
     fn push(&mut self, item: Item) {
         self.bytes += item.len();
@@ -189,6 +248,32 @@ impl Item {
 mod tests {
     use super::*;
 
+    fn outbox(bound: usize) -> Outbox {
+        Outbox::new(bound, budget(1 << 20))
+    }
+
+    fn budget(cap: u64) -> Arc<Budget> {
+        Budget::new(cap, crate::metrics::Metrics::new().counts())
+    }
+
+    #[test]
+    fn all_outboxes_share_a_budget_and_give_back_what_they_held() {
+        let budget = budget(100);
+        let (one, other) = (Outbox::new(80, Arc::clone(&budget)), Outbox::new(80, Arc::clone(&budget)));
+        assert!(one.push_live(|| frame(80)));
+        assert!(!other.push_live(|| frame(30)), "together they would hold 110");
+        other.push_stored(1, || frame(30));
+        assert_eq!(other.take(1000).behind, Some(1), "it waits in the database");
+        assert!(other.push_live(|| frame(20)));
+        assert!(budget.is_used_up());
+        other.push_notice(&FromRelay::PresenceList(Vec::new()));
+        assert_eq!(other.evicted(), None, "notices have room of their own");
+        drop(one);
+        assert!(other.push_live(|| frame(30)));
+        drop(other);
+        assert!(!budget.is_used_up() && budget.try_take(100));
+    }
+
     fn frame(len: usize) -> Bytes {
         Bytes::from(vec![0; len])
     }
@@ -203,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_full_outbox_leaves_stored_messages_in_the_database_and_refuses_live_ones() {
-        let outbox = Outbox::new(100);
+        let outbox = outbox(100);
         outbox.push_stored(1, || frame(60));
         outbox.push_stored(2, || frame(60));
         outbox.push_stored(3, || frame(1));
@@ -217,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_live_message_without_room_is_refused_and_later_ones_fit_again() {
-        let outbox = Outbox::new(100);
+        let outbox = outbox(100);
         assert!(outbox.push_live(|| frame(100)));
         assert!(!outbox.push_live(|| frame(1)));
         assert_eq!(outbox.take(1).items.len(), 1);
@@ -226,7 +311,7 @@ mod tests {
 
     #[test]
     fn notices_have_room_of_their_own_and_then_end_the_connection() {
-        let outbox = Outbox::new(0);
+        let outbox = outbox(0);
         let notice = FromRelay::PresenceList(vec![[0; 32].into(); 1000]);
         outbox.push_notice(&notice);
         assert_eq!(outbox.evicted(), None);
@@ -236,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_first_cause_of_an_eviction_stands() {
-        let outbox = Outbox::new(10);
+        let outbox = outbox(10);
         outbox.evict(Eviction::Revoked);
         outbox.evict(Eviction::Displaced);
         assert_eq!(outbox.evicted(), Some(Eviction::Revoked));

@@ -111,6 +111,8 @@ label! {
         NotFound = "not_found",
         QueueFull = "queue_full",
         RateLimited = "rate_limited",
+        /// The database is as large as it may be.
+        NoRoom = "no_room",
         Internal = "internal",
     }
 }

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::rendezvous::Side;
 use super::splice::{Outcome, splice};
-use super::{Found, Ticket};
+use super::{FULL, Found, Ticket};
 use crate::hub::Namespace;
+use crate::metrics::names::{Handshake, Limit, PipeEnd as Ended, PipeState, Protocol, Role};
 use crate::quota::Place;
 use crate::shared::{Shared, challenge_nonce};
 use crate::stream::Stream;
@@ -30,6 +31,9 @@ pub(crate) struct PipeEnd {
 /// How long a goodbye may take, and how much of what the peer still sends is read for it.
 const PART: Duration = Duration::from_secs(2);
 const PART_BYTES: usize = 4 * 1024 * 1024;
+
+const NO_PARTNER: &str = "no partner came in time";
+const NOT_TOGETHER: &str = "the two sides do not belong together";
 
 /// Why a side is let go before anything streams.
 enum LetGo {
@@ -48,15 +52,22 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) {
     let mut socket = Socket::new(stream, &early, shared.rules.max_frame);
-    let let_go = match begin(&shared, &mut socket, place, &stop).await {
+    let begun = begin(&shared, &mut socket, place, &stop).await;
+    let outcome = begun.as_ref().map_or_else(LetGo::handshake, |_| Handshake::Accepted);
+    shared.counts.handshakes.count(Protocol::Pipe, outcome);
+    // Held until both sides are gone, or until this one is handed over to its partner's task, which counts it on.
+    let _role = begun.is_ok().then(|| shared.counts.connections.hold(Role::Pipe));
+    let let_go = match begun {
         Ok(Found::Partner(partner)) => {
             let (stream, early) = socket.into_parts();
             // Should the first side end this very moment, dropping the stream ends this one as well.
             let _ = partner.send(PipeEnd { stream, early });
             return;
         }
-        Ok(Found::Wait(ticket, partner)) => match wait(&shared, &mut socket, &ticket, partner, &stop).await {
+        Ok(Found::Wait(ticket, partner)) => match waited(&shared, &mut socket, &ticket, partner, &stop).await
+        {
             Ok(partner) => {
+                let _partner = shared.counts.connections.hold(Role::Pipe);
                 let (stream, early) = socket.into_parts();
                 carry(&shared, ticket, PipeEnd { stream, early }, partner, &stop).await;
                 return;
@@ -75,6 +86,45 @@ pub(crate) async fn run(
         };
         let _ = tokio::time::timeout(PART, part).await;
     }
+}
+
+impl LetGo {
+    /// What this is for the count of handshakes.
+    fn handshake(&self) -> Handshake {
+        match self {
+            Self::Gone | Self::Told(CloseCode::Normal | CloseCode::GoingAway, _) => Handshake::Gone,
+            Self::Told(_, "challenge_timeout") => Handshake::ChallengeTimeout,
+            Self::Told(_, "invalid_signature") => Handshake::InvalidSignature,
+            Self::Told(_, "unauthorized") => Handshake::Unauthorized,
+            Self::Told(_, "not_found") => Handshake::NotFound,
+            Self::Told(_, "rate_limited") => Handshake::RateLimited,
+            Self::Told(CloseCode::TooBig, _) => Handshake::PayloadTooLarge,
+            Self::Told(CloseCode::Internal, _) => Handshake::Internal,
+            Self::Told(..) => Handshake::BadRequest,
+        }
+    }
+}
+
+/// Waits for the partner and counts what comes of it.
+async fn waited(
+    shared: &Shared,
+    socket: &mut Socket,
+    ticket: &Ticket<'_>,
+    partner: oneshot::Receiver<PipeEnd>,
+    stop: &CancellationToken,
+) -> Result<PipeEnd, LetGo> {
+    let _pending = shared.counts.pipes.hold(PipeState::Pending);
+    let found = wait(shared, socket, ticket, partner, stop).await;
+    if let Err(let_go) = &found {
+        shared.counts.pipes_ended.count(match let_go {
+            LetGo::Told(_, NO_PARTNER) => Ended::NoPartner,
+            LetGo::Told(_, NOT_TOGETHER) => Ended::Mismatch,
+            LetGo::Told(CloseCode::GoingAway, _) => Ended::Stopped,
+            LetGo::Told(CloseCode::TooBig | CloseCode::Protocol, _) => Ended::Refused,
+            LetGo::Told(..) | LetGo::Gone => Ended::Left,
+        });
+    }
+    found
 }
 
 /// Challenges the side, checks who it is, and brings it to the rendezvous.
@@ -99,6 +149,9 @@ async fn begin<'a>(
     place.give_back();
     let key = side.key;
     let found = shared.pipes.arrive(Instant::now().into_std(), side);
+    if matches!(found, Found::Refused(FULL)) {
+        shared.counts.limits.count(Limit::PipesPerNamespace);
+    }
     // A revocation between the check and the arrival found nothing to end, so it is looked for again.
     if namespace.is_member(&key) { Ok(found) } else { Err(LetGo::Told(CloseCode::Policy, "unauthorized")) }
 }
@@ -140,7 +193,10 @@ async fn check(
         return Err(refuse("unauthorized"));
     }
     let now = Instant::now().into_std();
-    namespace.count_open(now).map_err(|_| refuse("rate_limited"))?;
+    namespace.count_open(now).map_err(|_| {
+        shared.counts.limits.count(Limit::ConnectionsPerNamespace);
+        refuse("rate_limited")
+    })?;
     let side = Side {
         namespace: auth.namespace_id,
         connection: auth.connection_id,
@@ -172,9 +228,9 @@ async fn wait(
                 tokio::time::timeout(PART, socket.flush()).await.ok().and_then(Result::ok).ok_or(LetGo::Gone)?;
                 return Ok(partner);
             }
-            () = ticket.ended() => LetGo::Told(CloseCode::Policy, "the two sides do not belong together"),
+            () = ticket.ended() => LetGo::Told(CloseCode::Policy, NOT_TOGETHER),
             () = stop.cancelled() => LetGo::Told(CloseCode::GoingAway, "the relay is shutting down"),
-            () = &mut deadline => LetGo::Told(CloseCode::Policy, "no partner came in time"),
+            () = &mut deadline => LetGo::Told(CloseCode::Policy, NO_PARTNER),
             io = socket.next(reading, usize::MAX) => match io {
                 Io::Data => {
                     reading = Reading::Paused;
@@ -200,6 +256,7 @@ async fn carry(
     stop: &CancellationToken,
 ) {
     let started = Instant::now();
+    let streaming = shared.counts.pipes.hold(PipeState::Streaming);
     let ended = async {
         tokio::select! {
             () = ticket.ended() => {}
@@ -207,7 +264,14 @@ async fn carry(
         }
     };
     let ends = ((first.stream, first.early), (second.stream, second.early));
-    let outcome = splice(ends.0, ends.1, shared.pipes.limits(), ended).await;
+    let outcome = splice(ends.0, ends.1, shared.pipes.limits(), &shared.counts, ended).await;
+    drop(streaming);
+    shared.counts.pipes_ended.count(match outcome {
+        Outcome::Closed => Ended::Closed,
+        Outcome::Idle => Ended::Idle,
+        Outcome::Refused(_) => Ended::Refused,
+        Outcome::Stopped => Ended::Stopped,
+    });
     // The place is free only now: a pipe counts until both its sides are gone.
     drop(ticket);
     let seconds = started.elapsed().as_secs();

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::http::{self, Route};
 use super::tls::Tls;
-use crate::quota::AddressQuota;
+use crate::metrics::names::{Arrival, Limit};
+use crate::quota::{Entry, Gate, Place};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stream::Stream;
@@ -19,6 +20,10 @@ use crate::stream::Stream;
 const TLS_WITHIN: Duration = Duration::from_secs(10);
 /// How long connections have to say goodbye once the relay stops.
 const DRAIN: Duration = Duration::from_secs(6);
+/// How long a connection may stay that does not become a WebSocket.
+const STAY: Duration = Duration::from_secs(60);
+/// How long such a connection may still ask, once the relay stops, and learn that it does.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// The first byte of every TLS connection: a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -26,7 +31,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 pub(crate) struct Server {
     pub(crate) settings: Settings,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) addresses: Arc<AddressQuota>,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) tls: Option<Tls>,
 }
 
@@ -38,7 +43,21 @@ pub(crate) async fn run(server: Arc<Server>, listener: TcpListener, stop: Cancel
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    connections.spawn(connection(Arc::clone(&server), stream, peer, stop.clone()));
+                    let now = tokio::time::Instant::now().into_std();
+                    let ip = peer.ip().to_canonical();
+                    // Behind a proxy it takes the request to know who it is.
+                    let proxied = server.settings.trusted_proxies.iter().any(|network| network.contains(ip));
+                    match server.gate.arrive((!proxied).then_some(ip), now) {
+                        Ok(entered) => {
+                            let connection = connection(Arc::clone(&server), stream, peer, entered, stop.clone());
+                            connections.spawn(connection);
+                        }
+                        // Closed without a word and without a task: this is what a flood must cost.
+                        Err(limit) => server.shared.counts.arrivals.count(match limit {
+                            Limit::ConnectionsPerIp => Arrival::OverQuota,
+                            _ => Arrival::NoRoom,
+                        }),
+                    }
                 }
                 Err(error) => {
                     // Most often too many open files: it passes as connections end.
@@ -69,17 +88,30 @@ fn reap(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn connection(server: Arc<Server>, stream: TcpStream, peer: SocketAddr, stop: CancellationToken) {
+async fn connection(
+    server: Arc<Server>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    (_entry, place): (Entry, Place),
+    stop: CancellationToken,
+) {
     // Small frames must not wait for one another.
     let _ = stream.set_nodelay(true);
     // Each stage is boxed, so that a connection at rest holds the memory of its last one alone.
     let begun = Box::pin(async {
-        let stream = secure(&server, stream).await?;
-        http::serve(&server, stream, peer.ip().to_canonical()).await
+        let Some(stream) = secure(&server, stream).await else {
+            server.shared.counts.arrivals.count(Arrival::TlsFailed);
+            return None;
+        };
+        http::serve(&server, stream, peer.ip().to_canonical(), place, &stop).await
     });
+    let last_word = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_WORD).await;
+    };
     let upgraded = tokio::select! {
-        upgraded = begun => upgraded,
-        () = stop.cancelled() => None,
+        upgraded = tokio::time::timeout(STAY, begun) => upgraded.ok().flatten(),
+        () = last_word => None,
     };
     let Some(upgraded) = upgraded else { return };
     let shared = Arc::clone(&server.shared);

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,10 +14,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_util::sync::CancellationToken;
 
 use super::accept::Server;
 use super::address;
 use crate::hub::lock;
+use crate::metrics::names::Arrival;
 use crate::quota::Place;
 use crate::stream::Stream;
 
@@ -42,20 +45,28 @@ pub(super) struct Upgraded {
 }
 
 /// Serves HTTP until the connection ends or becomes a WebSocket.
-pub(super) async fn serve(server: &Arc<Server>, stream: Stream, peer: IpAddr) -> Option<Upgraded> {
+pub(super) async fn serve(
+    server: &Arc<Server>,
+    stream: Stream,
+    peer: IpAddr,
+    place: Place,
+    stop: &CancellationToken,
+) -> Option<Upgraded> {
     let tls = matches!(stream, Stream::Tls(_));
+    let place = Arc::new(Mutex::new(Some(place)));
     let upgrade = Arc::new(Mutex::new(None));
+    let asked = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: Request<Incoming>| {
-        let (server, upgrade) = (Arc::clone(server), Arc::clone(&upgrade));
+        asked.store(true, Ordering::Relaxed);
+        let (server, upgrade, place) = (Arc::clone(server), Arc::clone(&upgrade), Arc::clone(&place));
+        let draining = stop.is_cancelled();
         async move {
-            let response = match answer(&server, &request, peer, tls).await {
-                Answer::Plain(response) => response,
-                Answer::Upgrade(route, place, response) => {
-                    *lock(&upgrade) = Some((route, place));
-                    response
-                }
-            };
-            Ok::<_, Infallible>(response)
+            let answer = answer(&server, &request, peer, tls, draining, &place).await;
+            server.shared.counts.arrivals.count(answer.arrival);
+            if let Some((route, place)) = answer.route.zip(lock(&place).take()) {
+                *lock(&upgrade) = Some((route, place));
+            }
+            Ok::<_, Infallible>(answer.response)
         }
     });
     let connection = http1::Builder::new()
@@ -63,49 +74,80 @@ pub(super) async fn serve(server: &Arc<Server>, stream: Stream, peer: IpAddr) ->
         .header_read_timeout(HEADERS_WITHIN)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    let parts = connection.without_shutdown().await.ok()?;
+    let ended = connection.without_shutdown().await;
+    if !asked.load(Ordering::Relaxed) {
+        server.shared.counts.arrivals.count(Arrival::Incomplete);
+    }
+    let parts = ended.ok()?;
     let (route, place) = lock(&upgrade).take()?;
     Some(Upgraded { route, place, stream: parts.io.into_inner(), early: parts.read_buf })
 }
 
-enum Answer {
-    Plain(Response<Full<Bytes>>),
-    Upgrade(Route, Place, Response<Full<Bytes>>),
+/// What a request gets.
+struct Answer {
+    arrival: Arrival,
+    response: Response<Full<Bytes>>,
+    /// Where the connection goes from here, if it becomes a WebSocket.
+    route: Option<Route>,
 }
 
-async fn answer(server: &Server, request: &Request<Incoming>, peer: IpAddr, tls: bool) -> Answer {
+impl Answer {
+    fn plain(arrival: Arrival, response: Response<Full<Bytes>>) -> Self {
+        Self { arrival, response, route: None }
+    }
+}
+
+async fn answer(
+    server: &Server,
+    request: &Request<Incoming>,
+    peer: IpAddr,
+    tls: bool,
+    draining: bool,
+    place: &Mutex<Option<Place>>,
+) -> Answer {
+    let health = |status, body| {
+        // Who looks after the relay must not run out of connections by it.
+        if let Some(place) = lock(place).take() {
+            place.give_back();
+        }
+        Answer::plain(Arrival::Health, text(status, body))
+    };
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let route = match request.uri().path() {
         "/v1/ws" => Route::Control,
         "/v1/pipe" => Route::Pipe,
-        "/healthz" => return Answer::Plain(text(StatusCode::OK, "ok\n")),
-        "/readyz" if server.shared.store.is_reachable().await => {
-            return Answer::Plain(text(StatusCode::OK, "ready\n"));
-        }
-        "/readyz" => {
-            return Answer::Plain(text(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"));
-        }
-        _ => return Answer::Plain(text(StatusCode::NOT_FOUND, "there is nothing here\n")),
+        "/healthz" => return health(StatusCode::OK, "ok\n"),
+        "/readyz" if draining => return health(unavailable, "draining\n"),
+        "/readyz" if server.shared.store.is_reachable().await => return health(StatusCode::OK, "ready\n"),
+        "/readyz" => return health(unavailable, "the database does not answer\n"),
+        _ => return Answer::plain(Arrival::NotFound, text(StatusCode::NOT_FOUND, "there is nothing here\n")),
     };
+    if draining {
+        let refusal = text(unavailable, "the relay is shutting down: connect again in a moment\n");
+        return Answer::plain(Arrival::Draining, refusal);
+    }
     let settings = &server.settings;
     let secure = tls
         || settings.insecure && peer.is_loopback()
         || address::came_over_tls(peer, request.headers(), &settings.trusted_proxies);
     if !secure {
         let refusal = "This relay takes encrypted connections only: connect with wss://\n";
-        return Answer::Plain(text(StatusCode::FORBIDDEN, refusal));
+        return Answer::plain(Arrival::Plain, text(StatusCode::FORBIDDEN, refusal));
     }
     let accept = match handshake(request.method(), request.headers()) {
         Ok(accept) => accept,
-        Err(refusal) => return Answer::Plain(*refusal),
+        Err(refusal) => return Answer::plain(Arrival::NotWebSocket, *refusal),
     };
     let client = address::client_address(peer, request.headers(), &settings.trusted_proxies);
     let now = tokio::time::Instant::now().into_std();
-    let Some(place) = server.addresses.enter(client, now) else {
+    // A connection that has had its health told has given its place up, and opens no WebSocket any more.
+    let may = lock(place).as_mut().is_some_and(|place| place.may_open(client, now));
+    if !may {
         let mut refusal = text(StatusCode::TOO_MANY_REQUESTS, "too many new connections: wait a moment\n");
         refusal.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("10"));
-        return Answer::Plain(refusal);
-    };
-    Answer::Upgrade(route, place, accept)
+        return Answer::plain(Arrival::OverQuota, refusal);
+    }
+    Answer { arrival: Arrival::Upgraded, response: accept, route: Some(route) }
 }
 
 /// The server's side of the opening handshake (RFC 6455 §4.2). No extension and no subprotocol is ever taken up.

@@ -17,6 +17,8 @@ use crate::store::{Paired, StoreError};
 pub(super) struct Membership {
     pub(super) namespace: Arc<Namespace>,
     pub(super) key: PublicKey,
+    /// Its namespace did not exist before.
+    pub(super) made: bool,
     _attachment: Attachment,
 }
 
@@ -25,10 +27,14 @@ pub(super) async fn admit(
     shared: Arc<Shared>,
     role: Role,
     outbox: Arc<Outbox>,
+    may_make: bool,
 ) -> Result<(Membership, Welcome), Refused> {
-    let (key, namespace) = match &role {
-        Role::Agent(key) => (*key, shared.namespace_of_agent(key).await.map_err(failed)?),
-        Role::Client(client) => (client.key, client_namespace(&shared, client).await?),
+    let (key, (namespace, made)) = match &role {
+        Role::Agent(key) => {
+            let found = shared.namespace_of_agent(key, may_make).await.map_err(failed)?;
+            (*key, found.ok_or(Refused::Denied(Denied::TooManyNamespaces))?)
+        }
+        Role::Client(client) => (client.key, (client_namespace(&shared, client).await?, false)),
         // A pairing device is registered, never admitted.
         Role::Pairing(_) => return Err(Refused::Failed),
     };
@@ -36,7 +42,7 @@ pub(super) async fn admit(
     let attached = namespace.attach(key, Member::new(outbox)).map_err(Refused::Denied)?;
     let welcome =
         Welcome { namespace: *namespace.id(), pending: attached.pending, announced: attached.announced };
-    Ok((Membership { namespace, key, _attachment: attached.attachment }, welcome))
+    Ok((Membership { namespace, key, made, _attachment: attached.attachment }, welcome))
 }
 
 async fn client_namespace(shared: &Shared, client: &AuthClient) -> Result<Arc<Namespace>, Refused> {

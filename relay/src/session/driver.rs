@@ -48,7 +48,8 @@ pub(crate) async fn run(
     let (session, first) = Session::start(now(), Arc::clone(&shared.rules), nonce);
     let mut driver = Driver {
         socket: Socket::new(stream, &early, shared.rules.max_frame),
-        outbox: Arc::new(Outbox::new(shared.outbox_bytes)),
+        outbox: Arc::new(Outbox::new(shared.outbox_bytes, Arc::clone(&shared.budget))),
+        unsent: 0,
         session,
         tally: Tally::new(&shared.counts),
         shared,
@@ -68,6 +69,8 @@ pub(crate) async fn run(
 struct Driver {
     shared: Arc<Shared>,
     socket: Socket,
+    /// What waits in the socket, as the budget knows it.
+    unsent: usize,
     session: Session,
     tally: Tally,
     outbox: Arc<Outbox>,
@@ -100,6 +103,12 @@ enum End {
     Gone,
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.budget.give_back(self.unsent);
+    }
+}
+
 impl Driver {
     async fn drive(&mut self, stop: &CancellationToken) {
         let timer = tokio::time::sleep(Duration::ZERO);
@@ -115,7 +124,10 @@ impl Driver {
                 self.event(Event::Evicted(why));
                 continue;
             }
-            if self.socket.unsent() < MARK {
+            // While memory is scarce a peer gets more only when it has taken all that it was given.
+            let mark = if self.shared.budget.is_used_up() { 1 } else { MARK };
+            self.account();
+            if self.socket.unsent() < mark {
                 self.start_read();
                 if self.session.is_flowing() {
                     let taken = self.outbox.take(MARK);
@@ -134,7 +146,7 @@ impl Driver {
             }
             let reading = if self.session.is_reading() { Reading::All } else { Reading::Paused };
             tokio::select! {
-                io = self.socket.next(reading, MARK) => self.io(io),
+                io = self.socket.next(reading, mark) => self.io(io),
                 Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done),
                 () = self.outbox.pushed() => {}
                 () = &mut timer, if armed.is_some() => {
@@ -147,9 +159,21 @@ impl Driver {
         }
     }
 
+    /// Tells the budget how much waits in the socket.
+    fn account(&mut self) {
+        let (before, unsent) = (self.unsent, self.socket.unsent());
+        if unsent > before {
+            self.shared.budget.take(unsent - before);
+        } else if unsent < before {
+            self.shared.budget.give_back(before - unsent);
+        }
+        self.unsent = unsent;
+    }
+
     fn deadline(&self) -> Option<Instant> {
         let stalled = self.socket.stalled_since().map(|since| since + self.shared.write_timeout);
-        [self.session.deadline(), stalled].into_iter().flatten().min()
+        let begun = self.socket.begun_since().map(|since| since + self.shared.frame_timeout);
+        [self.session.deadline(), stalled, begun].into_iter().flatten().min()
     }
 
     fn tick(&mut self) {
@@ -158,6 +182,11 @@ impl Driver {
             tracing::debug!(key = self.short(), "a peer takes nothing any more");
             self.tally.limit(Limit::WriteTimeout);
             self.end = Some(End::Gone);
+            return;
+        }
+        if self.socket.begun_since().is_some_and(|since| now >= since + self.shared.frame_timeout) {
+            self.tally.limit(Limit::FrameTimeout);
+            self.end = Some(End::Ours(CloseCode::Policy, "a message took too long"));
             return;
         }
         self.session.heard(self.socket.heard());
@@ -183,12 +212,18 @@ impl Driver {
     fn done(&mut self, done: Done) {
         match done {
             Done::Admitted(role, Ok((member, welcome))) => {
+                if let Some(place) = self.place.as_ref().filter(|_| role == Role::Agent && !member.made) {
+                    place.made_none(now());
+                }
                 self.authenticated(role);
                 tracing::debug!(namespace = %welcome.namespace.short(), key = %member.key.short(), "connected");
                 self.member = Some(member);
                 self.event(Event::Admitted(Ok(welcome)));
             }
-            Done::Admitted(_, Err(refused)) => self.event(Event::Admitted(Err(refused))),
+            Done::Admitted(_, Err(refused)) => {
+                self.tally.denied(refused);
+                self.event(Event::Admitted(Err(refused)));
+            }
             Done::Event(event) => {
                 if matches!(event, Event::Paired(Ok(Paired::Registered))) {
                     self.authenticated(Role::Pairing);
@@ -227,7 +262,10 @@ impl Driver {
                 }
                 Effect::Admit(role) => {
                     let kind = Role::from(&role);
-                    let admitted = admit(Arc::clone(&self.shared), role, Arc::clone(&self.outbox));
+                    let may_make = kind == Role::Agent
+                        && self.place.as_ref().is_some_and(|place| place.may_make_namespace(now()));
+                    let outbox = Arc::clone(&self.outbox);
+                    let admitted = admit(Arc::clone(&self.shared), role, outbox, may_make);
                     self.work.push(Box::pin(async move { Done::Admitted(kind, admitted.await) }));
                 }
                 Effect::Pair(claim) => {
@@ -324,7 +362,10 @@ impl Driver {
     fn start_read(&mut self) {
         let (Some(member), Some(range)) = (&self.member, self.read.take()) else { return };
         let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
+        let members = Arc::clone(&member.namespace);
         self.work.push(Box::pin(async move {
+            // It is never closed; members of a namespace wait for one another, not for other namespaces.
+            let _turn = members.reads.acquire().await;
             Done::Event(match store.waiting(&namespace, &key, range).await {
                 Ok(waiting) => Event::Batch(waiting.messages, waiting.more),
                 Err(error) => {

@@ -288,6 +288,9 @@ impl Session {
                     Refused::Denied(Denied::Unauthorized) => {
                         (ErrorCode::Unauthorized, "the agent has not authorised this device")
                     }
+                    Refused::Denied(Denied::TooManyNamespaces) => {
+                        (ErrorCode::RateLimited, "too many new namespaces come from this address")
+                    }
                     Refused::Denied(Denied::TooMany) => {
                         (ErrorCode::RateLimited, "this namespace opens too many connections")
                     }

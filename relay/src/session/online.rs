@@ -169,6 +169,13 @@ impl Online {
             Answer::Queued(Queued::Full) => {
                 error(ErrorCode::QueueFull, "too many messages wait for this recipient")
             }
+            Answer::Queued(Queued::Busy) => error(
+                ErrorCode::RateLimited,
+                "this namespace has too much waiting to be written: wait a moment",
+            ),
+            Answer::Queued(Queued::NoRoom) => {
+                error(ErrorCode::QueueFull, "the relay has no room for more stored messages")
+            }
             Answer::Failed => {
                 return fatal(
                     ErrorCode::Internal,

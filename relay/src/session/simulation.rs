@@ -23,7 +23,8 @@ use skald_relay_common::limits::{Limits, PipeLimits};
 
 use super::machine::{Effect, Event, Session, Welcome};
 use super::rules::Rules;
-use crate::hub::outbox::{Eviction, Outbox};
+use crate::hub::outbox::{Budget, Eviction, Outbox};
+use crate::metrics::Metrics;
 use crate::store::Position;
 
 /// A small generator, so that a seed means the same everywhere.
@@ -90,6 +91,7 @@ struct World {
     announced: Position,
     connection: Option<Connection>,
     outbox_bytes: usize,
+    budget: Arc<Budget>,
     counters: [u64; 2],
     /// What the device has taken, and the highest counter of each sender.
     taken: BTreeSet<Sent>,
@@ -113,6 +115,7 @@ impl World {
             announced: 0,
             connection: None,
             outbox_bytes,
+            budget: Budget::new(1 << 30, Metrics::new().counts()),
             counters: [0; 2],
             taken: BTreeSet::new(),
             seen: [0; 2],
@@ -131,7 +134,7 @@ impl World {
         assert!(matches!(effects[..], [Effect::Admit(_)]));
         self.connection = Some(Connection {
             session,
-            outbox: Arc::new(Outbox::new(self.outbox_bytes)),
+            outbox: Arc::new(Outbox::new(self.outbox_bytes, Arc::clone(&self.budget))),
             to_device: VecDeque::new(),
             to_relay: VecDeque::new(),
             reading: None,

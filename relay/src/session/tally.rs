@@ -5,7 +5,8 @@ use std::sync::Arc;
 use skald_relay_common::ErrorCode;
 use skald_relay_common::frame::{FromRelay, Refusal, Role as AuthRole};
 
-use crate::hub::Route;
+use super::machine::Refused;
+use crate::hub::{Denied, Route};
 use crate::metrics::Counts;
 use crate::metrics::labels::Held;
 use crate::metrics::names::{Class, Direction, Handshake, Kind, Limit, Message, Protocol, Role};
@@ -14,20 +15,20 @@ use crate::store::{Queued, StoreError};
 /// Counts for one connection. Dropping it counts the connection as gone.
 pub(super) struct Tally {
     counts: Arc<Counts>,
-    role: Held,
+    /// What it is, once that is known; until then its place at the gate counts it.
+    role: Option<Held>,
     /// The handshake has been counted.
     settled: bool,
 }
 
 impl Tally {
     pub(super) fn new(counts: &Arc<Counts>) -> Self {
-        let role = counts.connections.hold(Role::Unauthenticated);
-        Self { counts: Arc::clone(counts), role, settled: false }
+        Self { counts: Arc::clone(counts), role: None, settled: false }
     }
 
     /// The peer was let in.
     pub(super) fn accepted(&mut self, role: Role) {
-        self.role = self.counts.connections.hold(role);
+        self.role = Some(self.counts.connections.hold(role));
         self.settle(Handshake::Accepted);
     }
 
@@ -52,6 +53,15 @@ impl Tally {
         match code {
             ErrorCode::PayloadTooLarge => self.limit(Limit::FrameSize),
             ErrorCode::RateLimited if !authenticating => self.limit(Limit::MessagesPerMinute),
+            _ => {}
+        }
+    }
+
+    /// The peer proved its key and is not let in all the same.
+    pub(super) fn denied(&self, refused: Refused) {
+        match refused {
+            Refused::Denied(Denied::TooMany) => self.limit(Limit::ConnectionsPerNamespace),
+            Refused::Denied(Denied::TooManyNamespaces) => self.limit(Limit::NewNamespacesPerIp),
             _ => {}
         }
     }
@@ -101,6 +111,8 @@ pub(super) fn queued(counts: &Counts, outcome: &Result<Queued, StoreError>) {
             counts.limits.count(Limit::QueuePerClient);
             Message::QueueFull
         }
+        Ok(Queued::Busy) => Message::RateLimited,
+        Ok(Queued::NoRoom) => Message::NoRoom,
         Err(_) => Message::Internal,
     };
     counts.messages.count(Class::Stored, outcome);

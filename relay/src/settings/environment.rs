@@ -107,10 +107,10 @@ fn numbers<T: Serialize + DeserializeOwned>(
         let name = format!("{prefix}{}", key.to_uppercase());
         if let Some(text) = vars.remove(&name) {
             let number: u32 = match key.as_str() {
-                // The one number that may exceed 32 bits.
-                "max_bps" => {
-                    let bps: u64 = parse(&name, &text, "a whole number of bytes a second")?;
-                    *value = i64::try_from(bps).map_err(|_| wrong(&name, "it is too large"))?.into();
+                // The numbers that may exceed 32 bits.
+                "max_bps" | "max_database_bytes" | "outbox_total_bytes" => {
+                    let bytes: u64 = parse(&name, &text, "a whole number of bytes")?;
+                    *value = i64::try_from(bytes).map_err(|_| wrong(&name, "it is too large"))?.into();
                     continue;
                 }
                 _ => parse(&name, &text, "a whole number below 4294967296")?,
@@ -165,6 +165,7 @@ mod tests {
             ("RELAY_LIMIT_CONNECTIONS_PER_IP_PER_MINUTE", "9"),
             ("RELAY_LIMIT_MESSAGES_PER_MINUTE", "10"),
             ("RELAY_LIMIT_QUEUE_PER_CLIENT", "11"),
+            ("RELAY_LIMIT_MAX_DATABASE_BYTES", "6000000000"),
             ("RELAY_TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
             ("RELAY_ACME_DOMAINS", "a.example, b.example"),
             ("RELAY_ACME_CONTACT", "mailto:me@a.example"),
@@ -182,6 +183,7 @@ mod tests {
         let l = &s.limits;
         assert_eq!((l.challenge_timeout_secs, l.idle_timeout_secs, l.ping_interval_secs), (6, 7, 8));
         assert_eq!((l.connections_per_ip_per_minute, l.messages_per_minute, l.queue_per_client), (9, 10, 11));
+        assert_eq!(l.max_database_bytes, 6_000_000_000);
         assert_eq!(s.trusted_proxies.len(), 2);
         assert_eq!((s.acme.domains.len(), s.acme.contact.len()), (2, 1));
         assert_eq!(s.acme.directory, "https://ca.example/directory");

@@ -9,25 +9,26 @@ use skald_relay_common::limits::Limits;
 use sqlx::Connection as _;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::writer::{self, Operation, Writer};
+use super::mailbox::{Sender, mailbox};
+use super::operation::Operation;
+use super::writer::Writer;
 use super::{
-    AbsentDevice, AfterCommit, Claim, Clock, Envelope, OpenError, Paired, Position, Queued, StoreError,
-    Waiting, prepare, queries, reader, schema,
+    AbsentDevice, AfterCommit, Claim, Clock, Envelope, OpenError, Opened, Paired, Position, Queued,
+    StoreError, Waiting, checkpoints, prepare, queries, reader, schema,
 };
+use crate::metrics::Counts;
 use skald_relay_common::frame::Platform;
-
-/// How many operations may wait for the writer. A full mailbox makes the next caller wait, and with it the peer whose
-/// frame caused the operation.
-const MAILBOX: usize = 1024;
 
 /// A handle on the store. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Store {
-    writer: mpsc::Sender<Operation>,
+    writer: Sender,
     readers: SqlitePool,
+    clock: Clock,
+    counts: Arc<Counts>,
     #[cfg(test)]
     commits: tokio::sync::watch::Receiver<u64>,
 }
@@ -56,6 +57,7 @@ impl Store {
         limits: &Limits,
         clock: Clock,
         after: Arc<dyn AfterCommit>,
+        counts: Arc<Counts>,
     ) -> Result<(Self, WriterTask), OpenError> {
         let (options, lock) = prepare(folder)?;
         let path = options.get_filename().to_owned();
@@ -73,17 +75,26 @@ impl Store {
         }
         schema::MIGRATIONS.run(&mut connection).await.map_err(|e| fail(e.into()))?;
         let next = queries::last_position(&mut connection).await.map_err(fail)? + 1;
+        counts.queue.set(queries::waiting(&mut connection).await.map_err(fail)?);
         let readers = SqlitePoolOptions::new()
             .min_connections(1)
             .max_connections(4)
             .connect_with(options.clone().pragma("query_only", "1"))
             .await
             .map_err(fail)?;
-        let (send, receive) = mpsc::channel(MAILBOX);
-        let (grown, checkpoints) = writer::checkpoints(options.clone());
+        let (send, receive) = mailbox(limits.store_backlog_per_namespace, Arc::clone(&counts));
+        let (grown, checkpoints) = checkpoints::checkpoints(options.clone());
         #[cfg(test)]
         let commits = grown.subscribe();
-        let writer = Writer::new(connection, options, limits, clock, after, next, grown);
+        let writer = Writer::new(
+            (connection, options),
+            limits,
+            clock.clone(),
+            after,
+            next,
+            grown,
+            Arc::clone(&counts),
+        );
         let task = tokio::spawn(async move {
             writer.run(receive).await;
             // Only now may another relay open the folder.
@@ -92,6 +103,8 @@ impl Store {
         let store = Self {
             writer: send,
             readers,
+            clock,
+            counts,
             #[cfg(test)]
             commits,
         };
@@ -103,7 +116,7 @@ impl Store {
         operation: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Operation,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.writer.send(operation(reply)).await.map_err(|_| StoreError::Closed)?;
+        self.writer.send(operation(reply));
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -112,9 +125,14 @@ impl Store {
         self.ask(|reply| Operation::Open { id, reply }).await
     }
 
-    /// The same for an agent, whose namespace is made if it does not exist.
-    pub(crate) async fn open_for_agent(&self, id: NamespaceId, agent: PublicKey) -> Result<(), StoreError> {
-        self.ask(|reply| Operation::OpenForAgent { id, agent, reply }).await
+    /// The same for an agent, whose namespace is made, if that is allowed and it does not exist.
+    pub(crate) async fn open_for_agent(
+        &self,
+        id: NamespaceId,
+        agent: PublicKey,
+        may_make: bool,
+    ) -> Result<Opened, StoreError> {
+        self.ask(|reply| Operation::OpenForAgent { id, agent, may_make, reply }).await
     }
 
     /// Notes that a namespace is in use.
@@ -200,6 +218,14 @@ impl Store {
         range: RangeInclusive<Position>,
     ) -> Result<Waiting, StoreError> {
         reader::waiting(&self.readers, namespace, recipient, range).await
+    }
+
+    /// Looks how long the oldest message has waited, for the metrics.
+    pub(crate) async fn sample(&self) -> Result<(), StoreError> {
+        let oldest = reader::oldest(&self.readers).await?;
+        let age = oldest.map_or(0, |came| self.clock.now().saturating_sub(came).max(0));
+        self.counts.queue_oldest.set(age / 1000);
+        Ok(())
     }
 
     /// The newest waiting message of a device with a push token.

@@ -7,6 +7,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Claim, Envelope, NamespaceRecord, Position, StoreError};
 
+/// How a statement begins that deletes messages.
+pub(super) const QUEUE: &str = "DELETE FROM queue";
+
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// The last position that was ever given, deleted ones included.
@@ -48,24 +51,24 @@ pub(super) async fn namespace(
     Ok(Some(record))
 }
 
-/// Makes a namespace if it does not exist, and notes that it is in use.
+/// Makes a namespace if it does not exist; true if it did not.
 pub(super) async fn ensure_namespace(
     db: &mut SqliteConnection,
     id: &NamespaceId,
     agent: &PublicKey,
     now: i64,
-) -> Result<()> {
-    sqlx::query(
+) -> Result<bool> {
+    let done = sqlx::query(
         "INSERT INTO namespaces (id, agent_key, created_at, last_active) VALUES (?, ?, ?, ?) \
-         ON CONFLICT (id) DO UPDATE SET last_active = excluded.last_active",
+         ON CONFLICT (id) DO NOTHING",
     )
     .bind(&id.as_bytes()[..])
     .bind(&agent.as_bytes()[..])
     .bind(now)
     .bind(now)
-    .execute(db)
+    .execute(&mut *db)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() > 0)
 }
 
 pub(super) async fn touch(db: &mut SqliteConnection, id: &NamespaceId, now: i64) -> Result<()> {
@@ -170,20 +173,21 @@ pub(super) async fn register(db: &mut SqliteConnection, claim: &Claim, now: i64)
     Ok(())
 }
 
-/// Replaces the list of authorised clients and gives the keys that are on it no more. Devices that wait for a decision
+/// Replaces the list of authorised clients and gives the keys that are on it no more, and how many messages waited for
+/// them. Devices that wait for a decision
 /// and are not named go on waiting.
 pub(super) async fn authorize(
     db: &mut SqliteConnection,
     namespace: &NamespaceId,
     list: &[PublicKey],
     now: i64,
-) -> Result<Vec<PublicKey>> {
+) -> Result<(Vec<PublicKey>, u64)> {
     let before: Vec<Vec<u8>> =
         sqlx::query_scalar("SELECT key FROM clients WHERE namespace = ? AND authorized = 1")
             .bind(&namespace.as_bytes()[..])
             .fetch_all(&mut *db)
             .await?;
-    let mut revoked = Vec::new();
+    let (mut revoked, mut dropped) = (Vec::new(), 0);
     for key in before {
         let key = PublicKey::try_from(key.as_slice()).map_err(|_| StoreError::Corrupt("key"))?;
         if list.contains(&key) {
@@ -193,11 +197,12 @@ pub(super) async fn authorize(
             "DELETE FROM queue WHERE namespace = ? AND recipient = ?",
             "DELETE FROM clients WHERE namespace = ? AND key = ?",
         ] {
-            sqlx::query(sql)
+            let done = sqlx::query(sql)
                 .bind(&namespace.as_bytes()[..])
                 .bind(&key.as_bytes()[..])
                 .execute(&mut *db)
                 .await?;
+            dropped += if sql.starts_with(QUEUE) { done.rows_affected() } else { 0 };
         }
         revoked.push(key);
     }
@@ -212,7 +217,7 @@ pub(super) async fn authorize(
         .execute(&mut *db)
         .await?;
     }
-    Ok(revoked)
+    Ok((revoked, dropped))
 }
 
 pub(super) async fn depth(
@@ -259,18 +264,25 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Deletes what was confirmed and gives how many messages that were.
+/// Deletes what was confirmed and gives when each of those messages came.
 pub(super) async fn confirm(
     db: &mut SqliteConnection,
     namespace: &NamespaceId,
     recipient: &PublicKey,
     through: Position,
-) -> Result<u64> {
-    let done = sqlx::query("DELETE FROM queue WHERE namespace = ? AND recipient = ? AND id <= ?")
-        .bind(&namespace.as_bytes()[..])
-        .bind(&recipient.as_bytes()[..])
-        .bind(through as i64)
-        .execute(db)
-        .await?;
-    Ok(done.rows_affected())
+) -> Result<Vec<i64>> {
+    let came = sqlx::query_scalar(
+        "DELETE FROM queue WHERE namespace = ? AND recipient = ? AND id <= ? RETURNING created_at",
+    )
+    .bind(&namespace.as_bytes()[..])
+    .bind(&recipient.as_bytes()[..])
+    .bind(through as i64)
+    .fetch_all(db)
+    .await?;
+    Ok(came)
+}
+
+/// How many messages wait in all.
+pub(super) async fn waiting(db: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("SELECT COUNT(*) FROM queue").fetch_one(db).await
 }

@@ -61,6 +61,12 @@ fn message(row: &SqliteRow) -> Result<Message, StoreError> {
     Ok(Message { peer: sender, nonce, ciphertext, live: false })
 }
 
+/// When the oldest waiting message came.
+pub(super) async fn oldest(pool: &SqlitePool) -> Result<Option<i64>, StoreError> {
+    // Positions rise with time.
+    Ok(sqlx::query_scalar("SELECT created_at FROM queue ORDER BY id LIMIT 1").fetch_optional(pool).await?)
+}
+
 pub(super) async fn absent_device(
     pool: &SqlitePool,
     namespace: &NamespaceId,

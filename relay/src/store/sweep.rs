@@ -8,6 +8,16 @@ use super::{AfterCommit, StoreError, queries};
 /// How many rows one transaction touches at most.
 pub(super) const BATCH: i64 = 500;
 
+/// What one sweep did.
+pub(super) struct Swept {
+    /// Messages that had waited for as long as they may.
+    pub(super) expired: u64,
+    /// Messages of namespaces that are gone.
+    pub(super) dropped: u64,
+    /// There may be more.
+    pub(super) more: bool,
+}
+
 /// Sweeps one batch and says whether there may be more. Times are in milliseconds.
 pub(super) async fn batch(
     db: &mut SqliteConnection,
@@ -15,8 +25,8 @@ pub(super) async fn batch(
     now: i64,
     queue_limit: i64,
     namespace_limit: i64,
-) -> Result<bool, StoreError> {
-    let mut left = BATCH;
+) -> Result<Swept, StoreError> {
+    let (mut left, mut dropped) = (BATCH, 0);
     let messages = expired_messages(db, queue_limit, left).await?;
     left -= messages;
     left -= ended_windows(db, now, left).await?;
@@ -36,6 +46,7 @@ pub(super) async fn batch(
         ] {
             let gone = sqlx::query(contents).bind(&id.as_bytes()[..]).bind(left).execute(&mut *db).await?;
             left -= i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
+            dropped += if contents.starts_with(queries::QUEUE) { gone.rows_affected() } else { 0 };
         }
         // With nothing left of the batch there may be more in this namespace, which the next one takes.
         if left > 0 {
@@ -50,7 +61,7 @@ pub(super) async fn batch(
     if left < BATCH {
         tracing::info!(rows = BATCH - left, messages, namespaces, "swept what is out of date");
     }
-    Ok(left < BATCH)
+    Ok(Swept { expired: messages.unsigned_abs(), dropped, more: left < BATCH })
 }
 
 async fn expired_messages(db: &mut SqliteConnection, limit: i64, left: i64) -> Result<i64, StoreError> {

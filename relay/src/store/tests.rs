@@ -13,6 +13,8 @@ use skald_relay_common::namespace_id;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection as _, Executor as _};
 
+use crate::metrics::Metrics;
+
 use super::{
     AfterCommit, Clock, Envelope, NamespaceRecord, OpenError, Paired, Position, Queued, Store, WriterTask,
 };
@@ -92,7 +94,7 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let (news, time) = (Arc::new(News::default()), Arc::new(AtomicI64::new(10 * DAY)));
         let (store, writer) = open(dir.path(), &news, &time).await;
-        store.open_for_agent(ns(), agent()).await.unwrap();
+        store.open_for_agent(ns(), agent(), true).await.unwrap();
         Self { dir, news, time, store, writer }
     }
 
@@ -155,7 +157,7 @@ async fn try_open(
 ) -> Result<(Store, WriterTask), OpenError> {
     let time = Arc::clone(time);
     let clock = Clock::from_fn(move || time.load(Ordering::SeqCst));
-    Store::open(dir, &Limits::default(), clock, Arc::clone(news) as _).await
+    Store::open(dir, &Limits::default(), clock, Arc::clone(news) as _, Metrics::new().counts()).await
 }
 
 #[tokio::test]
@@ -365,8 +367,14 @@ async fn what_is_out_of_date_is_swept_and_what_is_in_use_stays() {
 #[tokio::test]
 async fn a_second_relay_on_the_same_folder_is_refused() {
     let f = Fixture::new().await;
-    let again =
-        Store::open(f.dir.path(), &Limits::default(), Clock::system(), Arc::new(News::default())).await;
+    let again = Store::open(
+        f.dir.path(),
+        &Limits::default(),
+        Clock::system(),
+        Arc::new(News::default()),
+        Metrics::new().counts(),
+    )
+    .await;
     assert!(matches!(again, Err(OpenError::Locked(_))));
 }
 
@@ -377,7 +385,7 @@ async fn nobody_else_can_read_the_files() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("made");
     let (store, writer) = open(&dir, &Arc::default(), &Arc::default()).await;
-    store.open_for_agent(ns(), agent()).await.unwrap();
+    store.open_for_agent(ns(), agent(), true).await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
     for file in std::fs::read_dir(&dir).unwrap() {

@@ -55,7 +55,7 @@ async fn the_database_of_the_first_version_is_upgraded_and_nothing_in_it_is_lost
     ] {
         assert_eq!(f.count(what).await, expected, "{what}");
     }
-    f.store.open_for_agent(ns(), agent()).await.unwrap();
+    f.store.open_for_agent(ns(), agent(), true).await.unwrap();
     f.store.enqueue(envelope(1, "new")).await.unwrap();
     assert_eq!(f.count("SELECT MAX(id) FROM queue").await, 4, "no position is given twice");
 }

@@ -2,79 +2,36 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use sha2::{Digest as _, Sha256};
-use skald_relay_common::frame::{ClientPaired, Platform};
+use skald_relay_common::frame::ClientPaired;
 use skald_relay_common::ids::{NamespaceId, PairingToken, PublicKey};
 use skald_relay_common::limits::Limits;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection as _, Executor as _};
 use subtle::ConstantTimeEq as _;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
-use super::{AfterCommit, Claim, Clock, Envelope, Paired, Position, Queued, StoreError, queries, sweep};
-
-/// How many operations one commit gathers at most.
-const BATCH: usize = 128;
-
-type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
-
-/// Something to be written, with where the answer goes.
-pub(super) enum Operation {
-    Open { id: NamespaceId, reply: Reply<bool> },
-    OpenForAgent { id: NamespaceId, agent: PublicKey, reply: Reply<()> },
-    Touch { id: NamespaceId, reply: Reply<()> },
-    DeviceSeen { namespace: NamespaceId, key: PublicKey, token: String, platform: Platform, reply: Reply<()> },
-    ForgetToken { namespace: NamespaceId, key: PublicKey, token: String, reply: Reply<()> },
-    StartPairing { namespace: NamespaceId, token: PairingToken, ttl_secs: u32, reply: Reply<()> },
-    StopPairing { namespace: NamespaceId, reply: Reply<()> },
-    Pair { claim: Box<Claim>, reply: Reply<Paired> },
-    Authorize { namespace: NamespaceId, list: Vec<PublicKey>, reply: Reply<u32> },
-    Enqueue { envelope: Envelope, reply: Reply<Queued> },
-    Confirm { namespace: NamespaceId, recipient: PublicKey, through: Position, reply: Reply<()> },
-    Sweep { reply: Reply<bool> },
-}
-
-impl Operation {
-    /// Operations after which membership differs end a batch, so that what follows is judged by the new one.
-    const fn ends_batch(&self) -> bool {
-        matches!(self, Self::Authorize { .. } | Self::Sweep { .. })
-    }
-
-    /// Answers that it failed.
-    fn fail(self, error: StoreError) {
-        fn tell<T>(reply: Reply<T>, error: StoreError) {
-            // Who no longer listens needs no answer.
-            let _ = reply.send(Err(error));
-        }
-        match self {
-            Self::Open { reply, .. } | Self::Sweep { reply } => tell(reply, error),
-            Self::OpenForAgent { reply, .. }
-            | Self::Touch { reply, .. }
-            | Self::DeviceSeen { reply, .. }
-            | Self::ForgetToken { reply, .. }
-            | Self::StartPairing { reply, .. }
-            | Self::StopPairing { reply, .. }
-            | Self::Confirm { reply, .. } => tell(reply, error),
-            Self::Pair { reply, .. } => tell(reply, error),
-            Self::Authorize { reply, .. } => tell(reply, error),
-            Self::Enqueue { reply, .. } => tell(reply, error),
-        }
-    }
-}
-
-/// What is told once the commit is on disk.
-type Told = Box<dyn FnOnce(&dyn AfterCommit) + Send>;
+use super::mailbox::Receiver;
+use super::operation::{Answer, Operation, ROW, Told};
+use super::room::Room;
+use super::{AfterCommit, Clock, Envelope, Opened, Paired, Position, Queued, StoreError, queries, sweep};
+use crate::metrics::Counts;
+use crate::metrics::names::{Class, Limit, Message};
 
 /// The outcome of one operation inside a transaction that is not committed yet.
+#[derive(Default)]
 struct Work {
     told: Vec<Told>,
     /// Messages that are not in the database yet.
     inserts: Vec<(Position, Envelope)>,
     /// Messages that are, and may be offered once they are durable.
     written: Vec<(Position, Envelope)>,
+    /// When the messages came whose arrival was proved.
+    confirmed: Vec<i64>,
+    expired: u64,
+    dropped: u64,
 }
 
 impl Work {
@@ -98,17 +55,19 @@ pub(super) struct Writer {
     depths: HashMap<(NamespaceId, PublicKey), u32>,
     /// Commits so far, for the checkpoints.
     grown: watch::Sender<u64>,
+    room: Room,
+    counts: Arc<Counts>,
 }
 
 impl Writer {
     pub(super) fn new(
-        connection: SqliteConnection,
-        options: SqliteConnectOptions,
+        (connection, options): (SqliteConnection, SqliteConnectOptions),
         limits: &Limits,
         clock: Clock,
         after: Arc<dyn AfterCommit>,
         next: Position,
         grown: watch::Sender<u64>,
+        counts: Arc<Counts>,
     ) -> Self {
         Self {
             connection: Some(connection),
@@ -121,19 +80,13 @@ impl Writer {
             next,
             depths: HashMap::new(),
             grown,
+            room: Room::new(limits.max_database_bytes, Arc::clone(&counts)),
+            counts,
         }
     }
 
-    pub(super) async fn run(mut self, mut mailbox: mpsc::Receiver<Operation>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        while let Some(first) = mailbox.recv().await {
-            let mut ended = first.ends_batch();
-            batch.push(first);
-            while !ended && batch.len() < BATCH {
-                let Ok(next) = mailbox.try_recv() else { break };
-                ended = next.ends_batch();
-                batch.push(next);
-            }
+    pub(super) async fn run(mut self, mut mailbox: Receiver) {
+        while let Some(mut batch) = mailbox.recv().await {
             self.commit(&mut batch).await;
         }
         if let Some(mut connection) = self.connection.take() {
@@ -146,9 +99,11 @@ impl Writer {
     /// Runs a batch in one transaction. If any of it fails all of it is undone and everybody learns so.
     async fn commit(&mut self, batch: &mut Vec<Operation>) {
         let mut replies = Vec::with_capacity(batch.len());
+        let began = Instant::now();
         let outcome = self.transact(batch, &mut replies).await;
         match outcome {
             Ok(told) => {
+                self.counts.store.commit.observe(began.elapsed().as_secs_f64());
                 let after = Arc::clone(&self.after);
                 told.into_iter().for_each(|tell| tell(&*after));
                 replies.into_iter().for_each(|reply: Told| reply(&*after));
@@ -156,6 +111,7 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, operations = batch.len(), "nothing could be written to the database");
+                self.counts.store.failures.inc();
                 self.depths.clear();
                 // The connection may be in any state, and dropping it rolls back whatever was begun.
                 self.connection = None;
@@ -175,8 +131,9 @@ impl Writer {
             None => SqliteConnection::connect_with(&self.options).await?,
         };
         let now = self.clock.now();
-        let mut work = Work { told: Vec::new(), inserts: Vec::new(), written: Vec::new() };
+        let mut work = Work::default();
         let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+        self.room.begin(&mut tx, now).await?;
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
         for operation in batch.iter() {
             answers.push(self.apply(&mut tx, operation, now, &mut work).await?);
@@ -184,6 +141,7 @@ impl Writer {
         work.write_messages(&mut tx, now).await?;
         tx.commit().await?;
         self.connection = Some(connection);
+        self.count(&work, now);
         let mut told: Vec<Told> = Vec::with_capacity(work.told.len() + 1);
         let written = std::mem::take(&mut work.written);
         if !written.is_empty() {
@@ -212,12 +170,16 @@ impl Writer {
                 }
                 return Ok(Answer::Found(found));
             }
-            Operation::OpenForAgent { id, agent, .. } => {
-                queries::ensure_namespace(db, id, agent, now).await?;
-                let record = queries::namespace(db, id, self.next - 1)
-                    .await?
-                    .ok_or(StoreError::Corrupt("namespace"))?;
+            Operation::OpenForAgent { id, agent, may_make, .. } => {
+                let made = *may_make && queries::ensure_namespace(db, id, agent, now).await?;
+                let Some(record) = queries::namespace(db, id, self.next - 1).await? else {
+                    return Ok(Answer::Opened(Opened::Missing));
+                };
+                if !made {
+                    queries::touch(db, id, now).await?;
+                }
                 work.told.push(Box::new(move |after| after.opened(&record)));
+                return Ok(Answer::Opened(if made { Opened::Made } else { Opened::Known }));
             }
             Operation::Touch { id, .. } => queries::touch(db, id, now).await?,
             Operation::DeviceSeen { namespace, key, token, platform, .. } => {
@@ -252,7 +214,8 @@ impl Writer {
                 list.dedup();
                 // What the batch holds for a device that is about to lose access goes with the rest of its queue.
                 work.write_messages(db, now).await?;
-                let revoked = queries::authorize(db, namespace, &list, now).await?;
+                let (revoked, dropped) = queries::authorize(db, namespace, &list, now).await?;
+                work.dropped += dropped;
                 for key in &revoked {
                     self.depths.remove(&(*namespace, *key));
                 }
@@ -264,10 +227,11 @@ impl Writer {
             Operation::Confirm { namespace, recipient, through, .. } => {
                 let gone = queries::confirm(db, namespace, recipient, *through).await?;
                 if let Some(depth) = self.depths.get_mut(&(*namespace, *recipient)) {
-                    *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
+                    *depth = depth.saturating_sub(u32::try_from(gone.len()).unwrap_or(u32::MAX));
                 }
+                work.confirmed.extend(gone);
             }
-            Operation::Sweep { .. } => return Ok(Answer::More(self.sweep(db, now).await?)),
+            Operation::Sweep { .. } => return Ok(Answer::More(self.sweep(db, now, work).await?)),
         }
         Ok(Answer::Done)
     }
@@ -292,92 +256,47 @@ impl Writer {
         if *depth >= self.queue_per_client {
             return Ok(Answer::Queued(Queued::Full));
         }
+        if !self.room.take(ROW + envelope.ciphertext.len()) {
+            self.counts.limits.count(Limit::DatabaseSize);
+            return Ok(Answer::Queued(Queued::NoRoom));
+        }
         *depth += 1;
         work.inserts.push((self.next, envelope.clone()));
         self.next += 1;
         Ok(Answer::Queued(Queued::Durable))
     }
 
-    async fn sweep(&mut self, db: &mut SqliteConnection, now: i64) -> Result<bool, StoreError> {
+    /// Counts what a commit has done.
+    fn count(&self, work: &Work, now: i64) {
+        let count = |outcome, number| self.counts.messages.of(Class::Stored, outcome).inc_by(number);
+        let confirmed = work.confirmed.len() as u64;
+        count(Message::Confirmed, confirmed);
+        count(Message::Expired, work.expired);
+        count(Message::Dropped, work.dropped);
+        for came in &work.confirmed {
+            self.counts.delivery.observe((now - came).max(0) as f64 / 1000.0);
+        }
+        let gone = confirmed + work.expired + work.dropped;
+        self.counts.queue.inc_by(work.written.len() as i64 - gone as i64);
+    }
+
+    async fn sweep(
+        &mut self,
+        db: &mut SqliteConnection,
+        now: i64,
+        work: &mut Work,
+    ) -> Result<bool, StoreError> {
         // Depths of recipients that nobody writes to would pile up for ever.
         self.depths.clear();
         let (queue, namespaces) = (now - self.queue_ttl_ms, now - self.namespace_ttl_ms);
-        sweep::batch(db, &*self.after, now, queue, namespaces).await
-    }
-}
-
-/// What an operation gives back.
-enum Answer {
-    Done,
-    Found(bool),
-    Paired(Paired),
-    Authorized(u32),
-    Queued(Queued),
-    More(bool),
-}
-
-impl Answer {
-    fn reply_to(self, operation: Operation) -> Told {
-        fn tell<T>(reply: Reply<T>, value: T) {
-            let _ = reply.send(Ok(value));
-        }
-        Box::new(move |_| match (operation, self) {
-            (Operation::Open { reply, .. }, Self::Found(found)) => tell(reply, found),
-            (Operation::Sweep { reply }, Self::More(more)) => tell(reply, more),
-            (Operation::Pair { reply, .. }, Self::Paired(paired)) => tell(reply, paired),
-            (Operation::Authorize { reply, .. }, Self::Authorized(count)) => tell(reply, count),
-            (Operation::Enqueue { reply, .. }, Self::Queued(queued)) => tell(reply, queued),
-            (
-                Operation::OpenForAgent { reply, .. }
-                | Operation::Touch { reply, .. }
-                | Operation::DeviceSeen { reply, .. }
-                | Operation::ForgetToken { reply, .. }
-                | Operation::StartPairing { reply, .. }
-                | Operation::StopPairing { reply, .. }
-                | Operation::Confirm { reply, .. },
-                Self::Done,
-            ) => tell(reply, ()),
-            // `apply` gives each operation its own kind of answer.
-            (operation, _) => operation.fail(StoreError::Corrupt("answer")),
-        })
+        let swept = sweep::batch(db, &*self.after, now, queue, namespaces).await?;
+        work.expired += swept.expired;
+        work.dropped += swept.dropped;
+        Ok(swept.more)
     }
 }
 
 /// A pairing token as it is stored: its hash suffices to recognise it.
 fn hash(token: &PairingToken) -> [u8; 32] {
     Sha256::digest(token).into()
-}
-
-/// After how many commits the journal is worked into the database.
-const COMMITS_PER_CHECKPOINT: u64 = 500;
-
-/// Starts the task that checkpoints on a connection of its own. It ends when the writer drops the sender.
-pub(super) fn checkpoints(options: SqliteConnectOptions) -> (watch::Sender<u64>, JoinHandle<()>) {
-    let (grown, mut commits) = watch::channel(0);
-    let task = tokio::spawn(async move {
-        let mut done = 0;
-        loop {
-            let enough = commits.wait_for(|now| *now >= done + COMMITS_PER_CHECKPOINT);
-            let waited = tokio::time::timeout(Duration::from_secs(60), enough).await;
-            let now = match waited.map(|commits| commits.map(|now| *now)) {
-                Ok(Err(_)) => return,
-                Ok(Ok(now)) => now,
-                Err(_) => *commits.borrow(),
-            };
-            if now == done {
-                continue;
-            }
-            done = now;
-            // PASSIVE takes what it can get without making the writer wait.
-            let checkpoint = async {
-                let mut connection = SqliteConnection::connect_with(&options).await?;
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").await?;
-                connection.close().await
-            };
-            if let Err(error) = checkpoint.await {
-                tracing::warn!(%error, "a checkpoint failed; it is tried again");
-            }
-        }
-    });
-    (grown, task)
 }

@@ -118,6 +118,11 @@ impl Decoder {
         }
     }
 
+    /// Whether a message has begun that is not whole yet.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.at < self.buf.len() || self.fragments.is_some()
+    }
+
     /// Bytes that were read and not yet understood as a whole frame.
     pub(crate) fn into_rest(mut self) -> Vec<u8> {
         self.buf.drain(..self.at);

@@ -65,6 +65,9 @@ pub(crate) struct Socket {
     heard: Instant,
     /// Since when the peer has taken nothing, while there was something to take.
     stalled: Option<Instant>,
+    /// Since when a message is on its way in that is not whole yet, the time not counted in which we did not read.
+    begun: Option<Instant>,
+    paused: bool,
 }
 
 impl Socket {
@@ -78,6 +81,8 @@ impl Socket {
             pong: None,
             heard: now(),
             stalled: None,
+            begun: None,
+            paused: false,
         }
     }
 
@@ -108,6 +113,11 @@ impl Socket {
         self.stalled
     }
 
+    /// Since when the peer owes us the rest of a message.
+    pub(crate) fn begun_since(&self) -> Option<Instant> {
+        self.begun.filter(|_| !self.paused)
+    }
+
     /// The stream and the bytes that were read from it and not yet understood. Everything queued must have left.
     pub(crate) fn into_parts(self) -> (Stream, Vec<u8>) {
         (self.stream, self.decoder.into_rest())
@@ -134,7 +144,11 @@ impl Socket {
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             if reading == Reading::Paused {
+                self.paused = true;
                 return Poll::Pending;
+            }
+            if std::mem::take(&mut self.paused) && self.begun.is_some() {
+                self.begun = Some(now());
             }
             if reading == Reading::Control {
                 match self.decoder.upcoming() {
@@ -148,8 +162,14 @@ impl Socket {
                     self.pong = Some(server_frame(Opcode::Pong, &payload));
                     continue;
                 }
-                Ok(Some(message)) => return Poll::Ready(Io::Message(message)),
-                Ok(None) => {}
+                Ok(Some(message)) => {
+                    if matches!(message, Incoming::Binary(_) | Incoming::Text) {
+                        self.begun = None;
+                    }
+                    return Poll::Ready(Io::Message(message));
+                }
+                Ok(None) if self.decoder.is_amid() => self.begun = self.begun.or_else(|| Some(now())),
+                Ok(None) => self.begun = None,
                 Err(error) => return Poll::Ready(Io::Broken(error)),
             }
             match ready!(self.poll_read_in(cx)) {
