@@ -221,12 +221,14 @@ async fn fault_26_a_live_message_between_connected_peers_needs_no_database() {
     let (agent, phone) = (Id::new(1), Id::new(2));
     let mut home = Peer::home(relay.addr(), &agent, &[&phone]).await;
     let mut device = Peer::device(relay.addr(), agent.namespace(), &phone).await;
-    device.settle().await;
+    // Once this has come through, its queue has been read.
+    home.message(&phone, "first", 1, true).await;
+    assert_eq!(device.recv_message().await.ciphertext, "first");
     break_database(relay.dir.path()).await;
-    home.message(&phone, "live", 1, true).await;
+    home.message(&phone, "live", 2, true).await;
     assert_eq!(device.recv_message().await.ciphertext, "live");
     // What does need it fails as the relay's own fault, and ends the connection.
-    home.message(&phone, "stored", 2, false).await;
+    home.message(&phone, "stored", 3, false).await;
     assert_eq!(home.refusal().await, ErrorCode::Internal);
     assert!(home.rest().await.is_empty());
     let mut again = Peer::open(relay.addr()).await;

@@ -161,7 +161,19 @@ async fn the_relay_is_blind_and_its_files_tell_nothing() {
 
     let mut log = String::new();
     std::fs::File::open(dir.path().join("log")).unwrap().read_to_string(&mut log).unwrap();
-    assert!(log.contains("connected"), "the log must hold something to look through");
+    let events: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect();
+    let connected: Vec<_> = events.iter().filter(|event| event["fields"]["message"] == "connected").collect();
+    assert!(
+        connected.iter().any(|event| event["span"]["role"] == "client"),
+        "the log must hold something to look through"
+    );
+    for event in connected {
+        assert_eq!(event["span"]["namespace"], agent.namespace().to_hex()[..8], "{event}");
+        assert!(event["span"]["id"].is_u64(), "{event}");
+    }
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     for secret in [
         "CANARY".to_owned(),

@@ -6,11 +6,11 @@
 //!   is empty ([`Taken::behind`]);
 //! * a live message is refused, and its sender learns `PeerOffline`;
 //! * so is a live message that would overtake a stored one left in the database;
-//! All outboxes together have a budget as well. While it is used up each of them counts as full, so stored messages wait
-//! in the database and live ones are refused; what waits in a socket counts too (see the session's driver).
-//!
 //! * a notice (presence, a pairing) has some room of its own; a peer that lets even that fill up takes nothing any
 //!   more, and its connection is given up.
+//!
+//! All outboxes together have a budget as well. While it is used up each of them counts as full, so stored messages wait
+//! in the database and live ones are refused; what waits in a socket counts too (see the session's driver).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,6 +15,7 @@ use super::rendezvous::Side;
 use super::splice::{Outcome, splice};
 use super::{FULL, Found, Ticket};
 use crate::hub::Namespace;
+use crate::metrics::labels::Label as _;
 use crate::metrics::names::{Handshake, Limit, PipeEnd as Ended, PipeState, Protocol, Role};
 use crate::quota::Place;
 use crate::shared::{Shared, challenge_nonce};
@@ -148,6 +149,9 @@ async fn begin<'a>(
     let (namespace, side) = check(shared, &nonce, &auth).await?;
     place.give_back();
     let key = side.key;
+    tracing::Span::current()
+        .record("role", Role::Pipe.value())
+        .record("namespace", tracing::field::display(side.namespace.short()));
     let found = shared.pipes.arrive(Instant::now().into_std(), side);
     if matches!(found, Found::Refused(FULL)) {
         shared.counts.limits.count(Limit::PipesPerNamespace);

@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::http::{self, Route};
 use super::tls::Tls;
@@ -24,6 +27,8 @@ const DRAIN: Duration = Duration::from_secs(6);
 const STAY: Duration = Duration::from_secs(60);
 /// How long such a connection may still ask, once the relay stops, and learn that it does.
 const LAST_WORD: Duration = Duration::from_secs(1);
+/// Numbers connections, so that a log tells them apart.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The first byte of every TLS connection: a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -116,15 +121,17 @@ async fn connection(
     let Some(upgraded) = upgraded else { return };
     let shared = Arc::clone(&server.shared);
     drop(server);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let span = tracing::info_span!("connection", id = number, role = Empty, namespace = Empty);
     match upgraded.route {
         Route::Control => {
             let run =
                 crate::session::driver::run(shared, upgraded.stream, upgraded.early, upgraded.place, stop);
-            Box::pin(run).await;
+            Box::pin(run.instrument(span)).await;
         }
         Route::Pipe => {
             let run = crate::pipe::driver::run(shared, upgraded.stream, upgraded.early, upgraded.place, stop);
-            Box::pin(run).await;
+            Box::pin(run.instrument(span)).await;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The task that owns a control socket and does what its machine says.
 
+mod asking;
+
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +14,14 @@ use skald_relay_common::frame::FromRelay;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{Membership, admit, pair};
-use super::machine::{Answer, Effect, Event, Refused, Request, SILENT, Session, Welcome, routed};
-use super::tally::{self, Tally};
-use crate::hub::outbox::{Eviction, Outbox};
+use super::machine::{Effect, Event, Refused, SILENT, Session, Welcome, routed};
+use super::tally::Tally;
+use crate::hub::outbox::{Budget, Eviction, Outbox};
+use crate::metrics::labels::Label as _;
 use crate::metrics::names::{Direction, Limit, Role};
 use crate::quota::Place;
 use crate::shared::{Shared, challenge_nonce};
-use crate::store::{Envelope, Paired, Position};
+use crate::store::{Paired, Position};
 use crate::stream::Stream;
 use crate::ws::header::Opcode;
 use crate::ws::socket::Reading;
@@ -126,7 +129,6 @@ impl Driver {
             }
             // While memory is scarce a peer gets more only when it has taken all that it was given.
             let mark = if self.shared.budget.is_used_up() { 1 } else { MARK };
-            self.account();
             if self.socket.unsent() < mark {
                 self.start_read();
                 if self.session.is_flowing() {
@@ -146,7 +148,7 @@ impl Driver {
             }
             let reading = if self.session.is_reading() { Reading::All } else { Reading::Paused };
             tokio::select! {
-                io = self.socket.next(reading, mark) => self.io(io),
+                io = budgeted(&mut self.socket, &mut self.unsent, &self.shared.budget, reading, mark) => self.io(io),
                 Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done),
                 () = self.outbox.pushed() => {}
                 () = &mut timer, if armed.is_some() => {
@@ -157,17 +159,6 @@ impl Driver {
                 () = stop.cancelled(), if self.member.is_none() => {}
             }
         }
-    }
-
-    /// Tells the budget how much waits in the socket.
-    fn account(&mut self) {
-        let (before, unsent) = (self.unsent, self.socket.unsent());
-        if unsent > before {
-            self.shared.budget.take(unsent - before);
-        } else if unsent < before {
-            self.shared.budget.give_back(before - unsent);
-        }
-        self.unsent = unsent;
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -216,7 +207,10 @@ impl Driver {
                     place.made_none(now());
                 }
                 self.authenticated(role);
-                tracing::debug!(namespace = %welcome.namespace.short(), key = %member.key.short(), "connected");
+                tracing::Span::current()
+                    .record("role", role.value())
+                    .record("namespace", tracing::field::display(welcome.namespace.short()));
+                tracing::debug!(key = %member.key.short(), "connected");
                 self.member = Some(member);
                 self.event(Event::Admitted(Ok(welcome)));
             }
@@ -331,66 +325,6 @@ impl Driver {
         self.socket.push(frame);
     }
 
-    fn ask(&mut self, request: Request) {
-        let Some(member) = &self.member else { return };
-        let (store, namespace) = (self.shared.store.clone(), *member.namespace.id());
-        let counts = Arc::clone(&self.shared.counts);
-        let (me, agent) = (member.key, *member.namespace.agent());
-        self.work.push(Box::pin(async move {
-            let answer = match request {
-                Request::Authorize(mut list) => {
-                    // The agent is a member by its key and never one of its own clients.
-                    list.retain(|key| *key != agent);
-                    store.authorize(namespace, list).await.map(Answer::Authorized)
-                }
-                Request::StartPairing(token, ttl) => {
-                    store.start_pairing(namespace, token, ttl).await.map(|()| Answer::PairingStarted(ttl))
-                }
-                Request::StopPairing => store.stop_pairing(namespace).await.map(|()| Answer::PairingStopped),
-                Request::Enqueue(message) => {
-                    let (to, nonce, ciphertext) = (message.peer, message.nonce, message.ciphertext);
-                    let envelope = Envelope { namespace, to, from: me, nonce, ciphertext };
-                    let queued = store.enqueue(envelope).await;
-                    tally::queued(&counts, &queued);
-                    queued.map(Answer::Queued)
-                }
-            };
-            Done::Event(Event::Answered(answer.unwrap_or(Answer::Failed)))
-        }));
-    }
-
-    fn start_read(&mut self) {
-        let (Some(member), Some(range)) = (&self.member, self.read.take()) else { return };
-        let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
-        let members = Arc::clone(&member.namespace);
-        self.work.push(Box::pin(async move {
-            // It is never closed; members of a namespace wait for one another, not for other namespaces.
-            let _turn = members.reads.acquire().await;
-            Done::Event(match store.waiting(&namespace, &key, range).await {
-                Ok(waiting) => Event::Batch(waiting.messages, waiting.more),
-                Err(error) => {
-                    tracing::error!(%error, "a queue cannot be read");
-                    Event::Failed
-                }
-            })
-        }));
-    }
-
-    fn start_confirm(&mut self) {
-        if self.confirming {
-            return;
-        }
-        let (Some(member), Some(through)) = (&self.member, self.confirm.take()) else { return };
-        self.confirming = true;
-        let (store, namespace, key) = (self.shared.store.clone(), *member.namespace.id(), member.key);
-        self.work.push(Box::pin(async move {
-            match store.confirm(namespace, key, through).await {
-                Ok(()) => Done::Confirmed,
-                Err(_) => Done::Event(Event::Failed),
-            }
-        }));
-    }
-
     async fn finish(&mut self) {
         let outcome = self.goodbye();
         // Presence first: the others need not wait for a peer that is slow to part.
@@ -440,6 +374,28 @@ impl Driver {
     fn short(&self) -> Option<String> {
         self.member.as_ref().map(|member| member.key.short().to_string())
     }
+}
+
+/// The socket's next event. Whenever it has written what it could, the budget learns how much still waits.
+async fn budgeted(
+    socket: &mut Socket,
+    known: &mut usize,
+    budget: &Budget,
+    reading: Reading,
+    mark: usize,
+) -> Io {
+    std::future::poll_fn(|cx| {
+        let io = socket.poll_next(cx, reading, mark);
+        let unsent = socket.unsent();
+        if unsent > *known {
+            budget.take(unsent - *known);
+        } else if unsent < *known {
+            budget.give_back(*known - unsent);
+        }
+        *known = unsent;
+        io
+    })
+    .await
 }
 
 /// Tokio's clock, so that tests can pause it.

@@ -133,7 +133,7 @@ impl Socket {
         poll_fn(|cx| self.poll_write_out(cx)).await
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>, reading: Reading, mark: usize) -> Poll<Io> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, reading: Reading, mark: usize) -> Poll<Io> {
         loop {
             let full = self.out_bytes >= mark;
             match self.poll_write_out(cx) {
