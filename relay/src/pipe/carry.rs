@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
+use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::Sleep;
 
@@ -21,6 +22,8 @@ use super::limiter::Limiter;
 use super::splice::Outcome;
 use super::transfer::{End, Transfer};
 use crate::hub::lock;
+use crate::metrics::Counts;
+use crate::metrics::names::{Direction as Way, Kind};
 use crate::stream::{Reading, Writing};
 use crate::ws;
 use crate::ws::header::Opcode;
@@ -45,12 +48,15 @@ pub(super) struct Common {
     most: usize,
     /// How many they have.
     held: AtomicUsize,
+    /// Bytes of every pipe of the relay, in and out.
+    carried: [Counter; 2],
 }
 
 impl Common {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, counts: &Counts) -> Self {
+        let carried = [Way::In, Way::Out].map(|way| counts.bytes.of(way, Kind::Pipe).clone());
         let start = tokio::time::Instant::now();
-        Self { active: AtomicU64::new(0), start, most, held: AtomicUsize::new(0) }
+        Self { active: AtomicU64::new(0), start, most, held: AtomicUsize::new(0), carried }
     }
 
     fn mark(&self) {
@@ -249,6 +255,7 @@ impl Direction {
         self.common.mark();
         self.legs[0].reads.fetch_add(1, Ordering::Relaxed);
         let (ready, rest) = self.turn(buffer);
+        self.common.carried.iter().for_each(|bytes| _ = bytes.inc_by(ready as u64));
         self.rest.clear();
         self.rest.extend_from_slice(&buffer[rest..]);
         self.pay(ready);

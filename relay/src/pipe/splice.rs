@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::carry::{Common, Direction, Leg};
 use super::limiter::Limiter;
 use super::transfer::{End, Transfer};
+use crate::metrics::Counts;
 use crate::stream::{Stream, Writing};
 use crate::ws::{self, CloseCode};
 
@@ -50,10 +51,11 @@ pub(super) async fn splice(
     first: (Stream, Vec<u8>),
     second: (Stream, Vec<u8>),
     limits: &PipeLimits,
+    counts: &Counts,
     stop: impl Future<Output = ()>,
 ) -> Outcome {
     let encrypted = first.0.is_tls() || second.0.is_tls();
-    let common = Arc::new(Common::new(if encrypted { ENCRYPTED } else { PLAIN }));
+    let common = Arc::new(Common::new(if encrypted { ENCRYPTED } else { PLAIN }, counts));
     let (first_leg, second_leg) = (Arc::new(Leg::default()), Arc::new(Leg::default()));
     let ((first_in, first_out), (second_in, second_out)) = (first.0.split(), second.0.split());
     let direction = |halves, early, legs| {
