@@ -68,6 +68,18 @@ impl Hub {
         self.counts.namespaces.set(namespaces.len() as i64);
     }
 
+    /// Whether the device is connected and confirms what it gets.
+    pub(crate) fn reaches(&self, namespace: &NamespaceId, key: &PublicKey) -> bool {
+        self.find(namespace).is_some_and(|ns| ns.reaches(key))
+    }
+
+    /// What this device said of itself counts no more: it is written down when it connects next.
+    pub(crate) fn forget_device(&self, namespace: &NamespaceId, key: &PublicKey) {
+        if let Some(ns) = self.find(namespace) {
+            ns.forget_device(key);
+        }
+    }
+
     /// A device is absent, or does not confirm: a push may wake it.
     pub(crate) fn absent(&self, namespace: &NamespaceId, key: &PublicKey) {
         let agent = self.find(namespace).is_some_and(|ns| ns.agent() == key);

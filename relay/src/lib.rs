@@ -19,7 +19,7 @@ mod hub;
 mod metrics;
 mod pipe;
 mod private;
-pub mod push;
+mod push;
 mod quota;
 mod relay;
 mod server;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use skald_relay_push::{Bridges, Provider, SetupError, UnixMillis, WallClock};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -13,7 +14,7 @@ use crate::hub::Hub;
 use crate::hub::outbox::Eviction;
 use crate::metrics::{self, Metrics};
 use crate::pipe::Pipes;
-use crate::push::{self, LogSender, PushQueue, PushSender};
+use crate::push::{self, PushQueue};
 use crate::quota::Gate;
 use crate::server::accept::{self, Server};
 use crate::server::tls::{Tls, TlsError};
@@ -27,8 +28,8 @@ pub struct Relay;
 
 /// What a relay may be given instead of its own.
 pub struct Options {
-    /// The way to push providers.
-    pub push: Arc<dyn PushSender>,
+    /// The ways to push providers, in place of those that the settings name.
+    pub push: Option<Bridges>,
     /// The wall clock, which decides when queues, windows and namespaces expire.
     pub clock: Clock,
     /// What is counted, for who adds to it or reads it.
@@ -37,7 +38,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { push: Arc::new(LogSender), clock: Clock::system(), metrics: Metrics::new() }
+        Self { push: None, clock: Clock::system(), metrics: Metrics::new() }
     }
 }
 
@@ -51,6 +52,9 @@ pub enum StartError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A push provider cannot be set up.
+    #[error(transparent)]
+    Push(#[from] SetupError),
     /// The database cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -83,6 +87,7 @@ impl StartError {
             self,
             Self::Settings(_)
                 | Self::Tls(_)
+                | Self::Push(_)
                 | Self::Listen { .. }
                 | Self::MetricsListen { .. }
                 | Self::Store(
@@ -133,24 +138,33 @@ impl Relay {
         let readers = listen_for_readers(&settings).await?;
 
         let pipes = Arc::new(Pipes::new(&settings.pipe));
-        let (push_queue, reports) = PushQueue::new();
+        let bridges = bridges(&settings, options.push, &options.clock, &options.metrics)?;
+        let (push_queue, reports) = PushQueue::new(bridges.metrics().clone());
         let opens = settings.limits.connections_per_namespace_per_minute;
         let counts = options.metrics.counts();
         let hub = Arc::new(Hub::new(opens, Arc::clone(&pipes), push_queue, Arc::clone(&counts)));
         let (store, writer) = Store::open(
             &settings.data,
             &settings.limits,
-            options.clock,
+            options.clock.clone(),
             Arc::clone(&hub) as _,
             Arc::clone(&counts),
         )
         .await?;
+        let source = push::Source {
+            store: store.clone(),
+            hub: Arc::clone(&hub),
+            bridges,
+            clock: options.clock,
+            queue_ttl: Duration::from_secs(settings.limits.queue_ttl_secs.into()),
+        };
+        let window = Duration::from_millis(settings.push.window_ms.into());
         let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts));
         let gate = Gate::new(&settings.limits, options.metrics.counts());
 
         let sweep = Duration::from_secs(settings.sweep_interval_secs.into());
         let mut helpers = vec![
-            tokio::spawn(push::run(reports, store.clone(), options.push, stop.clone())),
+            tokio::spawn(push::run(reports, source, window, stop.clone())),
             tokio::spawn(maintain(Arc::clone(&shared), Arc::clone(&gate), sweep, stop.clone())),
         ];
         let metrics_address = readers.as_ref().map(|(address, _)| *address);
@@ -180,6 +194,31 @@ impl Relay {
             writer: Some(writer),
         })
     }
+}
+
+/// The ways to push providers, whose counters are the relay's.
+fn bridges(
+    settings: &Settings,
+    given: Option<Bridges>,
+    clock: &Clock,
+    metrics: &Metrics,
+) -> Result<Arc<Bridges>, SetupError> {
+    let bridges = match given {
+        Some(bridges) => bridges,
+        None => {
+            let clock = clock.clone();
+            let clock = WallClock::from_fn(move || UnixMillis(clock.now()));
+            Bridges::set_up(&settings.push, &settings.data, &clock)?
+        }
+    };
+    let providers: Vec<_> = bridges.providers().into_iter().map(Provider::name).collect();
+    if providers.is_empty() {
+        tracing::warn!("no push provider is set up, so absent devices are not woken: see the section [push]");
+    } else {
+        tracing::info!(providers = providers.join(","), "absent devices are woken");
+    }
+    metrics.register(|registry| bridges.metrics().register(registry));
+    Ok(Arc::new(bridges))
 }
 
 /// Begins to listen for who reads the metrics, where that is wanted.

@@ -6,12 +6,14 @@
 mod acme;
 mod environment;
 mod network;
+mod push;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use skald_relay_common::limits::{Limits, PipeLimits};
+use skald_relay_push::PushSettings;
 
 pub use acme::Acme;
 pub use network::{Network, NetworkError};
@@ -43,6 +45,9 @@ pub struct Settings {
     pub sweep_interval_secs: u32,
     /// Certificates that the relay gets by itself.
     pub acme: Acme,
+    /// Push providers. Environment: `RELAY_PUSH_`, the provider and the field's name in capitals, such as
+    /// `RELAY_PUSH_APNS_KEY_ID`.
+    pub push: PushSettings,
     /// Limits of the control socket. Environment: `RELAY_LIMIT_` and the field's name in capitals.
     pub limits: Limits,
     /// Limits of pipes. Environment: `RELAY_PIPE_` and the field's name in capitals.
@@ -73,6 +78,7 @@ impl Default for Settings {
             log: "info".to_owned(),
             sweep_interval_secs: 60,
             acme: Acme::default(),
+            push: PushSettings::default(),
             limits: Limits::default(),
             pipe: PipeLimits::default(),
         }

@@ -189,6 +189,8 @@ pub(crate) struct AbsentDevice {
     pub(crate) token: String,
     pub(crate) platform: Platform,
     pub(crate) newest: Message,
+    /// When that was queued, in milliseconds since 1970.
+    pub(crate) queued_at: i64,
 }
 
 /// Told by the writer what was committed, in the order of the commits, before those who wait are answered.

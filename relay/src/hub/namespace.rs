@@ -234,6 +234,11 @@ impl Namespace {
         !outbox.is_suspect()
     }
 
+    /// Whether the member is connected and confirms what it gets.
+    pub(super) fn reaches(&self, key: &PublicKey) -> bool {
+        lock(&self.state).online.get(key).is_some_and(|member| !member.outbox.is_suspect())
+    }
+
     /// Who is connected.
     pub(crate) fn present(&self) -> Vec<PublicKey> {
         lock(&self.state).online.keys().copied().collect()

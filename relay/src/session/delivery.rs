@@ -67,6 +67,11 @@ impl Delivery {
         (delivery, Step::Read(0, through))
     }
 
+    /// Whether something was written, or was about to be, of which the peer has proved nothing.
+    pub(crate) fn owes(&self) -> bool {
+        self.sent > self.proved || !self.is_flowing()
+    }
+
     /// Whether the outbox may be taken from.
     pub(crate) fn is_flowing(&self) -> bool {
         self.mode == Mode::Flowing

@@ -326,10 +326,12 @@ impl Driver {
     }
 
     async fn finish(&mut self) {
+        let owes = self.session.owes();
         let outcome = self.goodbye();
         // Presence first: the others need not wait for a peer that is slow to part.
         let member = self.member.take();
         let namespace = member.as_ref().map(|member| Arc::clone(&member.namespace));
+        let key = member.as_ref().map(|member| member.key);
         drop(member);
         let socket = &mut self.socket;
         let part = async {
@@ -347,6 +349,12 @@ impl Driver {
             if let Some(Done::Confirmed) = self.work.next().await {
                 self.confirming = false;
             }
+        }
+        if let (Some(namespace), Some(key)) = (&namespace, key)
+            && owes
+        {
+            // It was connected when they came, so nobody has thought of a push yet.
+            self.shared.hub.absent(namespace.id(), &key);
         }
         if let Some(namespace) = namespace
             && namespace.wants_touch(now(), self.shared.touch_every)

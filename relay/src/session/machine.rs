@@ -168,6 +168,11 @@ impl Session {
         matches!(&self.phase, Phase::Online(online) if online.delivery.is_flowing())
     }
 
+    /// Whether the peer may lack messages that are stored for it.
+    pub(crate) fn owes(&self) -> bool {
+        matches!(&self.phase, Phase::Online(online) if online.delivery.owes())
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }

@@ -86,6 +86,7 @@ pub(super) fn apply(
     if let Some(text) = take("RELAY_ACME_ROOT_CA") {
         acme.root_ca = Some(filled("RELAY_ACME_ROOT_CA", text)?.into());
     }
+    super::push::apply(&mut settings.push, &mut vars)?;
     settings.limits = numbers(&settings.limits, LIMIT_PREFIX, &mut vars)?;
     settings.pipe = numbers(&settings.pipe, PIPE_PREFIX, &mut vars)?;
     let ours = [LIMIT_PREFIX, PIPE_PREFIX, ACME_PREFIX];

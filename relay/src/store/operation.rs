@@ -40,6 +40,7 @@ pub(super) enum Operation {
         namespace: NamespaceId,
         key: PublicKey,
         token: String,
+        dead_since: Option<i64>,
         reply: Reply<()>,
     },
     StartPairing {

@@ -151,14 +151,16 @@ impl Store {
         self.ask(|reply| Operation::DeviceSeen { namespace, key, token, platform, reply }).await
     }
 
-    /// Forgets a push token that its provider calls dead, unless it has changed meanwhile.
+    /// Forgets a push token that its provider calls dead, unless it has changed meanwhile or the device has brought it
+    /// later than it is said to have died.
     pub(crate) async fn forget_token(
         &self,
         namespace: NamespaceId,
         key: PublicKey,
         token: String,
+        dead_since: Option<i64>,
     ) -> Result<(), StoreError> {
-        self.ask(|reply| Operation::ForgetToken { namespace, key, token, reply }).await
+        self.ask(|reply| Operation::ForgetToken { namespace, key, token, dead_since, reply }).await
     }
 
     /// Opens a pairing window in place of any other.

@@ -89,8 +89,9 @@ pub(super) async fn device_seen(
     now: i64,
 ) -> Result<()> {
     sqlx::query(
-        "UPDATE clients SET push_token = COALESCE(NULLIF(?, ''), push_token), platform = ?, last_seen = ? \
-         WHERE namespace = ? AND key = ?",
+        "UPDATE clients SET push_token = COALESCE(NULLIF(?1, ''), push_token), \
+         push_token_at = CASE WHEN ?1 = '' THEN push_token_at ELSE ?3 END, platform = ?2, last_seen = ?3 \
+         WHERE namespace = ?4 AND key = ?5",
     )
     .bind(token)
     .bind(platform.code())
@@ -107,13 +108,18 @@ pub(super) async fn forget_token(
     namespace: &NamespaceId,
     key: &PublicKey,
     token: &str,
+    dead_since: Option<i64>,
 ) -> Result<()> {
-    sqlx::query("UPDATE clients SET push_token = NULL WHERE namespace = ? AND key = ? AND push_token = ?")
-        .bind(&namespace.as_bytes()[..])
-        .bind(&key.as_bytes()[..])
-        .bind(token)
-        .execute(db)
-        .await?;
+    sqlx::query(
+        "UPDATE clients SET push_token = NULL \
+         WHERE namespace = ? AND key = ? AND push_token = ? AND push_token_at <= ?",
+    )
+    .bind(&namespace.as_bytes()[..])
+    .bind(&key.as_bytes()[..])
+    .bind(token)
+    .bind(dead_since.unwrap_or(i64::MAX))
+    .execute(db)
+    .await?;
     Ok(())
 }
 
@@ -157,10 +163,11 @@ pub(super) async fn register(db: &mut SqliteConnection, claim: &Claim, now: i64)
         .execute(&mut *db)
         .await?;
     sqlx::query(
-        "INSERT INTO clients (namespace, key, x_key, push_token, platform, authorized, last_seen) \
-         VALUES (?, ?, ?, NULLIF(?, ''), ?, 0, ?) \
+        "INSERT INTO clients (namespace, key, x_key, push_token, platform, authorized, last_seen, push_token_at) \
+         VALUES (?1, ?2, ?3, NULLIF(?4, ''), ?5, 0, ?6, ?6) \
          ON CONFLICT (namespace, key) DO UPDATE SET x_key = excluded.x_key, platform = excluded.platform, \
-         last_seen = excluded.last_seen, push_token = COALESCE(excluded.push_token, push_token)",
+         last_seen = excluded.last_seen, push_token = COALESCE(excluded.push_token, push_token), \
+         push_token_at = CASE WHEN ?4 = '' THEN push_token_at ELSE ?6 END",
     )
     .bind(&claim.namespace.as_bytes()[..])
     .bind(&claim.key.as_bytes()[..])

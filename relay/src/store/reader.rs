@@ -73,7 +73,7 @@ pub(super) async fn absent_device(
     key: &PublicKey,
 ) -> Result<Option<AbsentDevice>, StoreError> {
     let row = sqlx::query(
-        "SELECT c.push_token, c.platform, q.sender, q.nonce, q.ciphertext FROM clients c \
+        "SELECT c.push_token, c.platform, q.sender, q.nonce, q.ciphertext, q.created_at FROM clients c \
          JOIN queue q ON q.namespace = c.namespace AND q.recipient = c.key \
          WHERE c.namespace = ? AND c.key = ? AND c.authorized = 1 AND c.push_token IS NOT NULL \
          ORDER BY q.id DESC LIMIT 1",
@@ -84,7 +84,12 @@ pub(super) async fn absent_device(
     .await?;
     let Some(row) = row else { return Ok(None) };
     let Some(platform) = Platform::from_code(row.try_get("platform")?) else { return Ok(None) };
-    Ok(Some(AbsentDevice { token: row.try_get("push_token")?, platform, newest: message(&row)? }))
+    Ok(Some(AbsentDevice {
+        token: row.try_get("push_token")?,
+        platform,
+        newest: message(&row)?,
+        queued_at: row.try_get("created_at")?,
+    }))
 }
 
 pub(super) async fn ping(pool: &SqlitePool) -> bool {

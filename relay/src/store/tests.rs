@@ -339,9 +339,12 @@ async fn an_empty_push_token_keeps_the_known_one_and_a_dead_one_is_forgotten() {
     seen("first").await;
     seen("").await;
     assert_eq!(token().await.as_deref(), Some("first"));
-    f.store.forget_token(ns(), key(1), "other".to_owned()).await.unwrap();
+    f.store.forget_token(ns(), key(1), "other".to_owned(), None).await.unwrap();
     assert_eq!(token().await.as_deref(), Some("first"), "it has changed meanwhile");
-    f.store.forget_token(ns(), key(1), "first".to_owned()).await.unwrap();
+    let before = Some(f.time.load(Ordering::SeqCst) - 1);
+    f.store.forget_token(ns(), key(1), "first".to_owned(), before).await.unwrap();
+    assert_eq!(token().await.as_deref(), Some("first"), "the device brought it later than that");
+    f.store.forget_token(ns(), key(1), "first".to_owned(), None).await.unwrap();
     assert_eq!(token().await, None);
 }
 

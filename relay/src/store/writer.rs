@@ -185,8 +185,8 @@ impl Writer {
             Operation::DeviceSeen { namespace, key, token, platform, .. } => {
                 queries::device_seen(db, namespace, key, token, *platform, now).await?;
             }
-            Operation::ForgetToken { namespace, key, token, .. } => {
-                queries::forget_token(db, namespace, key, token).await?;
+            Operation::ForgetToken { namespace, key, token, dead_since, .. } => {
+                queries::forget_token(db, namespace, key, token, *dead_since).await?;
             }
             Operation::StartPairing { namespace, token, ttl_secs, .. } => {
                 let window = (hash(token), now + i64::from(*ttl_secs) * 1000);
