@@ -2,7 +2,9 @@
 //! are verified. Each fake answers as the real service documents it, and says of itself what a test needs to know.
 
 mod acme;
+pub mod apns;
 mod server;
 
 pub use acme::{AcmeFault, FakeAcme};
+pub use apns::ApnsFake;
 pub use server::{Act, Alpn, Clock, FakeServer, Handler, Incoming, Reply, system_clock};
