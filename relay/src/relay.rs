@@ -139,6 +139,7 @@ impl Relay {
 
         let pipes = Arc::new(Pipes::new(&settings.pipe));
         let bridges = bridges(&settings, options.push, &options.clock, &options.metrics)?;
+        let vapid_key = bridges.vapid_key();
         let (push_queue, reports) = PushQueue::new(bridges.metrics().clone());
         let opens = settings.limits.connections_per_namespace_per_minute;
         let counts = options.metrics.counts();
@@ -159,7 +160,8 @@ impl Relay {
             queue_ttl: Duration::from_secs(settings.limits.queue_ttl_secs.into()),
         };
         let window = Duration::from_millis(settings.push.window_ms.into());
-        let shared = Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts));
+        let shared =
+            Arc::new(Shared::new(&settings, Arc::clone(&hub), store.clone(), pipes, counts, vapid_key));
         let gate = Gate::new(&settings.limits, options.metrics.counts());
 
         let sweep = Duration::from_secs(settings.sweep_interval_secs.into());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use skald_relay_common::ids::{ChallengeNonce, NamespaceId, PublicKey};
 use skald_relay_common::namespace_id;
 
@@ -39,9 +40,11 @@ impl Shared {
         store: Store,
         pipes: Arc<Pipes>,
         counts: Arc<Counts>,
+        vapid_key: Bytes,
     ) -> Self {
         let limits = &settings.limits;
-        let rules = Rules::new(limits, &settings.pipe);
+        let mut rules = Rules::new(limits, &settings.pipe);
+        rules.info.vapid_public_key = vapid_key;
         // One message of the largest kind must fit, or it could never be delivered.
         let outbox_bytes = (limits.outbox_bytes as usize).max(rules.max_live_frame + FRAME_OVERHEAD);
         let ttl = Duration::from_secs(limits.namespace_ttl_secs.into());

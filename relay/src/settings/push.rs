@@ -14,7 +14,7 @@ const SECTIONS: [&str; 5] = ["apns", "fcm", "webpush", "ntfy", "gateway"];
 /// Fields that are no text.
 const NUMBERS: [&str; 1] = ["window_ms"];
 const FLAGS: [&str; 1] = ["sandbox"];
-const LISTS: [&str; 0] = [];
+const LISTS: [&str; 2] = ["hosts", "private_hosts"];
 
 /// Lays every variable of the section over `settings` and takes it out of `vars`.
 pub(super) fn apply(
