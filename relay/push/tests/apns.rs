@@ -144,8 +144,10 @@ async fn a_connection_that_ends_under_a_push_is_replaced_and_the_push_arrives() 
     assert_eq!(bench.scripted(Act::GoAway).await, Verdict::Accepted);
     let connections = bench.fake.connections();
     assert_eq!(bench.scripted(Act::ReplyThenGoAway(Reply::status(200))).await, Verdict::Accepted);
-    assert_eq!(bench.send().await, Verdict::Accepted);
-    assert!(bench.fake.connections() > connections);
+    // The last push may still go over the old connection, for a server says that it leaves before it does.
+    while bench.fake.connections() == connections {
+        assert_eq!(bench.send().await, Verdict::Accepted);
+    }
     assert_eq!(bench.fake.faults(), Vec::<String>::new());
     // It does not go on for ever.
     bench.fake.script([Act::Reset, Act::Reset]);

@@ -3,8 +3,10 @@
 
 mod acme;
 pub mod apns;
+pub mod fcm;
 mod server;
 
 pub use acme::{AcmeFault, FakeAcme};
 pub use apns::ApnsFake;
+pub use fcm::FcmFake;
 pub use server::{Act, Alpn, Clock, FakeServer, Handler, Incoming, Reply, system_clock};
