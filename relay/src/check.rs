@@ -1,5 +1,6 @@
 //! Looking over a relay's set-up before it is started, or while it runs. Nothing is changed.
 
+mod push;
 mod store;
 mod tls;
 
@@ -84,7 +85,13 @@ pub async fn check(settings: &Settings, now: i64) -> Findings {
     folder(&settings.data, &mut findings);
     store::check(&settings.data, &mut findings).await;
     tls::check(settings, now, &mut findings);
+    push::check(settings, &mut findings);
     findings
+}
+
+/// Sends a test push to the stored device `NAMESPACE:DEVICE`, and says what its provider made of it.
+pub async fn test_push(settings: &Settings, device: &str, findings: &mut Findings) {
+    push::test(settings, device, findings).await;
 }
 
 /// An error as a sentence of its own.

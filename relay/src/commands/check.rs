@@ -15,6 +15,9 @@ pub struct Args {
     /// Write the findings as JSON.
     #[arg(long)]
     json: bool,
+    /// Send a test push to a device that the relay knows, named as the log names both: the first 8 digits or more.
+    #[arg(long, value_name = "NAMESPACE:DEVICE")]
+    test_push: Option<String>,
 }
 
 /// Ends with 0 if all is well, and with 1 if there is a problem.
@@ -24,7 +27,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             start_log("error", settings.log_format)?;
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-            runtime()?.block_on(check::check(&settings, now))
+            runtime()?.block_on(async {
+                let mut findings = check::check(&settings, now).await;
+                if let Some(device) = &args.test_push {
+                    check::test_push(&settings, device, &mut findings).await;
+                }
+                findings
+            })
         }
         // What keeps the relay from starting is what is being looked for.
         Err(failure) => {
