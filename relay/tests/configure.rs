@@ -16,6 +16,7 @@ struct Section {
     prefix: Option<&'static str>,
 }
 
+const PUSH: &str = include_str!("../push/src/settings.rs");
 const LIMITS: &str = include_str!("../../crates/skald-relay-common/src/limits.rs");
 
 const SECTIONS: &[Section] = &[
@@ -46,6 +47,48 @@ const SECTIONS: &[Section] = &[
         source: LIMITS,
         structure: "PipeLimits",
         prefix: Some("RELAY_PIPE_"),
+    },
+    Section {
+        name: "push",
+        about: "Waking devices that are away. A provider is used if its section below is there.",
+        source: PUSH,
+        structure: "PushSettings",
+        prefix: Some("RELAY_PUSH_"),
+    },
+    Section {
+        name: "push.apns",
+        about: "Apple's service.",
+        source: PUSH,
+        structure: "ApnsSettings",
+        prefix: Some("RELAY_PUSH_APNS_"),
+    },
+    Section {
+        name: "push.fcm",
+        about: "Google's service.",
+        source: PUSH,
+        structure: "FcmSettings",
+        prefix: Some("RELAY_PUSH_FCM_"),
+    },
+    Section {
+        name: "push.webpush",
+        about: "Browsers' services, and UnifiedPush.",
+        source: include_str!("../push/src/webpush/settings.rs"),
+        structure: "WebPushSettings",
+        prefix: Some("RELAY_PUSH_WEBPUSH_"),
+    },
+    Section {
+        name: "push.ntfy",
+        about: "Plain ntfy.",
+        source: include_str!("../push/src/ntfy.rs"),
+        structure: "NtfySettings",
+        prefix: Some("RELAY_PUSH_NTFY_"),
+    },
+    Section {
+        name: "push.gateway",
+        about: "A gateway that has Apple's and Google's keys, for whichever of the two has no section here.",
+        source: include_str!("../push/src/gateway/client.rs"),
+        structure: "GatewaySettings",
+        prefix: Some("RELAY_PUSH_GATEWAY_"),
     },
 ];
 
@@ -80,6 +123,8 @@ fn fields(source: &str, structure: &str) -> Vec<Field> {
 fn environment(field: &Field, prefix: Option<&str>) -> (String, String) {
     match (field.text.split_once("Environment: "), prefix) {
         (Some((text, variable)), _) => (text.trim().to_owned(), variable.trim_end_matches('.').to_owned()),
+        // No text could hold a table.
+        (None, Some(_)) if field.kind.starts_with("HashMap<") => (field.text.clone(), "none".to_owned()),
         (None, Some(prefix)) => (field.text.clone(), format!("`{prefix}{}`", field.name.to_uppercase())),
         (None, None) => (field.text.clone(), "none".to_owned()),
     }
@@ -90,33 +135,39 @@ fn page() -> String {
     let mut tables = String::new();
     let mut example = String::new();
     for section in SECTIONS {
+        // A provider's section is not there by default; its fields are then required, or their type says what they are.
         let values = match section.name {
-            "" => &defaults,
-            name => defaults[name].as_table().unwrap(),
+            "" => Some(&defaults),
+            name => defaults.get(name).map(|table| table.as_table().unwrap()),
         };
         let heading =
             if section.name.is_empty() { "Top level".to_owned() } else { format!("`[{}]`", section.name) };
         write!(tables, "## {heading}\n\n{}\n\n", section.about).unwrap();
         tables.push_str("| setting | default | environment variable | |\n|---|---|---|---|\n");
         if !section.name.is_empty() {
-            write!(example, "\n[{}]\n", section.name).unwrap();
+            let mark = if values.is_some() { "" } else { "# " };
+            write!(example, "\n{mark}[{}]\n", section.name).unwrap();
         }
         for field in fields(section.source, section.structure) {
-            let default = match values.get(&field.name) {
-                Some(toml::Value::Table(_)) => continue,
-                Some(value) => Some(value.to_string()),
-                None => {
-                    assert!(field.kind.starts_with("Option<"), "{field:?} is not in the settings");
-                    if ["PathBuf", "SocketAddr", "String"].iter().all(|plain| !field.kind.contains(plain)) {
-                        continue;
-                    }
-                    None
-                }
+            let plain =
+                ["PathBuf", "SocketAddr", "String", "PageUrl"].iter().any(|kind| field.kind.contains(kind));
+            let default = match values.map(|values| values.get(&field.name)) {
+                Some(Some(toml::Value::Table(_))) => continue,
+                Some(Some(value)) => value.to_string(),
+                // Sections of their own.
+                Some(None) if !plain => continue,
+                None if field.kind.starts_with("Vec<") => "[]".to_owned(),
+                None if field.kind.starts_with("HashMap<") => "{}".to_owned(),
+                None if field.kind == "bool" => "false".to_owned(),
+                None if !field.kind.starts_with("Option<") => "required".to_owned(),
+                _ => "none".to_owned(),
             };
             let (text, variable) = environment(&field, section.prefix);
-            let shown = default.as_ref().map_or("none".to_owned(), |value| format!("`{value}`"));
+            let word = ["required", "none"].contains(&default.as_str());
+            let shown = if word { default.clone() } else { format!("`{default}`") };
             writeln!(tables, "| `{}` | {shown} | {variable} | {text} |", field.name).unwrap();
-            writeln!(example, "# {text}\n# {} = {}", field.name, default.as_deref().unwrap_or("…")).unwrap();
+            let value = if word { "…" } else { &default };
+            writeln!(example, "# {text}\n# {} = {value}", field.name).unwrap();
         }
         tables.push('\n');
     }
@@ -127,7 +178,7 @@ fn page() -> String {
          wins. A name that is not known, and a value that cannot be read, stop the start with their name. \
          `skald-relay check --config relay.toml` looks at everything without starting.\n\n\
          Every number of seconds, bytes or messages must be at least 1, except where 0 is said to mean something. \
-         The sections `[push]` and `[gateway]` have pages of their own among the [operations pages](README.md).\n\n\
+         See also the other [operations pages](README.md).\n\n\
          {tables}## The whole file, with its defaults\n\n```toml\n{example}```\n"
     )
 }
@@ -153,6 +204,11 @@ fn what_the_page_shows_as_a_whole_file_is_one() {
             setting
         }
         _ => line,
+    });
+    // What belongs to a provider stays a comment, as its section is.
+    let lines = lines.scan(true, |ours, line| {
+        *ours = line.starts_with('[') || *ours && !line.starts_with("# [");
+        Some(if *ours { line } else { "" })
     });
     let settings: Settings = toml::from_str(&lines.collect::<Vec<_>>().join("\n")).unwrap();
     assert_eq!(settings, Settings::default());

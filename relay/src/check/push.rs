@@ -18,18 +18,13 @@ const WORTH_MS: i64 = 60 * 60 * 1000;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     if settings.push.is_empty() {
-        let text = "No push provider is set up, so devices that are away are not woken: see the section push.";
+        let text =
+            "No push provider is set up, so devices that are away are not woken: see the section push.";
         return findings.warning(ABOUT, text);
     }
     let (all, data) = (&settings.push, &settings.data);
-    let none = || PushSettings {
-        apns: None,
-        fcm: None,
-        webpush: None,
-        ntfy: None,
-        gateway: None,
-        ..all.clone()
-    };
+    let none =
+        || PushSettings { apns: None, fcm: None, webpush: None, ntfy: None, gateway: None, ..all.clone() };
     // Each by itself, so that one that is wrong does not hide another.
     let alone = [
         ("Apple's service", all.apns.clone().map(|own| PushSettings { apns: Some(own), ..none() })),
@@ -94,7 +89,8 @@ type Row = (Vec<u8>, Vec<u8>, i64, Option<String>);
 
 /// The one device that is meant.
 async fn device(data: &Path, wanted: &str) -> Result<Push, String> {
-    let hex = |text: &str| text.len() >= 8 && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hex =
+        |text: &str| text.len() >= 8 && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let Some((namespace, device)) = wanted.split_once(':').filter(|(a, b)| hex(a) && hex(b)) else {
         return Err(format!(
             "{wanted:?} names no device: give NAMESPACE:DEVICE, each with at least the 8 digits that the log shows."
@@ -115,8 +111,8 @@ async fn device(data: &Path, wanted: &str) -> Result<Push, String> {
         Ok(rows)
     }
     .await;
-    let mut rows =
-        found.map_err(|error| format!("The database cannot be read ({error}): run this as the relay's user."))?;
+    let mut rows = found
+        .map_err(|error| format!("The database cannot be read ({error}): run this as the relay's user."))?;
     if rows.len() > 1 {
         return Err(format!("{wanted} names more than one device: give more digits."));
     }
