@@ -152,6 +152,14 @@ impl Relay {
             Arc::clone(&counts),
         )
         .await?;
+        let providers: Vec<_> = bridges.providers().into_iter().map(Provider::name).collect();
+        if providers.is_empty() {
+            tracing::warn!(
+                "no push provider is set up, so absent devices are not woken: see the section [push]"
+            );
+        } else {
+            tracing::info!(providers = providers.join(","), "absent devices are woken");
+        }
         let source = push::Source {
             store: store.clone(),
             hub: Arc::clone(&hub),
@@ -213,12 +221,6 @@ fn bridges(
             Bridges::set_up(&settings.push, &settings.data, &clock)?
         }
     };
-    let providers: Vec<_> = bridges.providers().into_iter().map(Provider::name).collect();
-    if providers.is_empty() {
-        tracing::warn!("no push provider is set up, so absent devices are not woken: see the section [push]");
-    } else {
-        tracing::info!(providers = providers.join(","), "absent devices are woken");
-    }
     metrics.register(|registry| bridges.metrics().register(registry));
     Ok(Arc::new(bridges))
 }
