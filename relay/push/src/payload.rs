@@ -115,3 +115,75 @@ pub fn fcm(push: &Push) -> Map<String, Value> {
     };
     fields.into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use skald_relay_common::frame::Platform;
+
+    use super::*;
+    use crate::push::{Token, UnixMillis};
+
+    fn push(bytes: usize) -> Push {
+        Push {
+            namespace: [0x11; 32].into(),
+            device: [0x22; 32].into(),
+            platform: Platform::IOS,
+            token: Token::new("never in a body".to_owned()),
+            expires: UnixMillis(0),
+            content: Content::Sealed {
+                sender: [0xab; 32].into(),
+                nonce: [0x0c; 12].into(),
+                ciphertext: vec![0xff; bytes].into(),
+            },
+        }
+    }
+
+    const NS: &str = "1111111111111111111111111111111111111111111111111111111111111111";
+    const FROM: &str = "abababababababababababababababababababababababababababababababab";
+    const N: &str = "0c0c0c0c0c0c0c0c0c0c0c0c";
+
+    #[test]
+    fn content_rides_inside_the_body_for_apple() {
+        let expected = format!(
+            "{{\"aps\":{{\"alert\":{{\"title\":\"Skald\",\"body\":\"Action required\"}},\"badge\":1,\
+             \"sound\":\"default\",\"mutable-content\":1,\"category\":\"skald_inbox\"}},\
+             \"d\":{{\"ns\":\"{NS}\",\"from\":\"{FROM}\",\"n\":\"{N}\",\"c\":\"/////w==\"}}}}"
+        );
+        assert_eq!(String::from_utf8(apns(&push(4))).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_wake_up_for_apple_shows_its_alert_and_carries_nothing() {
+        let expected = format!(
+            "{{\"aps\":{{\"alert\":{{\"title\":\"Skald\",\"body\":\"Action required\"}},\"badge\":1,\
+             \"sound\":\"default\",\"category\":\"skald_inbox\"}},\"d\":{{\"ns\":\"{NS}\",\"wake\":true}}}}"
+        );
+        assert_eq!(String::from_utf8(apns(&push(4).as_wake())).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_fields_for_google_are_text_and_name_the_sender_twice() {
+        let sealed = serde_json::to_string(&fcm(&push(1))).unwrap();
+        let expected = format!(r#"{{"ns":"{NS}","from":"{FROM}","f":"{FROM}","n":"{N}","c":"/w=="}}"#);
+        assert_eq!(sealed, expected);
+        let wake = serde_json::to_string(&fcm(&push(1).as_wake())).unwrap();
+        assert_eq!(wake, format!(r#"{{"ns":"{NS}","wake":"1"}}"#));
+    }
+
+    #[test]
+    fn the_fields_of_web_push_are_the_same() {
+        let json = String::from_utf8(Fields::of(&push(1)).to_json()).unwrap();
+        assert_eq!(json, format!(r#"{{"ns":"{NS}","from":"{FROM}","n":"{N}","c":"/w=="}}"#));
+    }
+
+    #[test]
+    fn content_of_3500_letters_rides_inside_within_every_limit_and_more_only_wakes() {
+        let largest = push(2625);
+        let Fields::Sealed { c, .. } = Fields::of(&largest) else { panic!("it only wakes") };
+        assert_eq!(c.len(), 3500);
+        assert!(apns(&largest).len() <= 4096);
+        let google: usize = fcm(&largest).iter().map(|(k, v)| k.len() + v.as_str().unwrap().len()).sum();
+        assert!(google <= 4096, "{google}");
+        assert!(matches!(Fields::of(&push(2626)), Fields::Wake { .. }));
+    }
+}
