@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod check;
+pub mod gateway;
 pub mod health;
 mod notify;
 pub mod serve;
@@ -37,6 +38,8 @@ enum Command {
     Check(check::Args),
     /// Ask the relay that runs here whether it is ready.
     Health(SettingsArgs),
+    /// Wake devices for relays that have no keys with Apple and Google.
+    Gateway(gateway::GatewayArgs),
     /// Copy the store to a file; the relay may run meanwhile.
     Backup(backup::BackupArgs),
     /// Put such a copy back; the relay must not run.
@@ -50,6 +53,7 @@ impl Cli {
             Command::Serve(settings) => serve::run(settings.load()?),
             Command::Check(args) => check::run(args),
             Command::Health(settings) => health::run(settings),
+            Command::Gateway(args) => gateway::run(args),
             Command::Backup(args) => backup::backup(args),
             Command::Restore(args) => backup::restore(args),
         }

@@ -15,6 +15,7 @@
 pub mod backup;
 mod bucket;
 pub mod check;
+pub mod gateway;
 mod hub;
 mod metrics;
 mod pipe;

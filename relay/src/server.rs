@@ -1,6 +1,6 @@
 //! From a TCP connection to a WebSocket: accepting, TLS, the HTTP request, and whose address it is.
 
 pub(crate) mod accept;
-mod address;
+pub(crate) mod address;
 mod http;
 pub(crate) mod tls;

@@ -126,7 +126,7 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    fn value(name: &str, reason: impl Into<String>) -> Self {
+    pub(crate) fn value(name: &str, reason: impl Into<String>) -> Self {
         Self::Value { name: name.to_owned(), reason: reason.into() }
     }
 }
@@ -146,13 +146,7 @@ impl Settings {
     }
 
     fn from_file(path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|cause| SettingsError::File { path: path.to_owned(), cause })?;
-        toml::from_str(&text).map_err(|cause: toml::de::Error| {
-            let before = text.get(..cause.span().map_or(0, |span| span.start)).unwrap_or(&text);
-            let line = before.matches('\n').count() + 1;
-            SettingsError::Toml { path: path.to_owned(), line, cause: Box::new(cause) }
-        })
+        from_file(path)
     }
 
     /// Checks what no single value shows. Called by [`crate::Relay::start`].
@@ -219,6 +213,17 @@ impl Settings {
     pub fn serves_tls(&self) -> bool {
         self.tls_cert.is_some() || self.acme.is_on()
     }
+}
+
+/// Reads a file of settings, the relay's or a gateway's.
+pub(crate) fn from_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SettingsError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| SettingsError::File { path: path.to_owned(), cause })?;
+    toml::from_str(&text).map_err(|cause: toml::de::Error| {
+        let before = text.get(..cause.span().map_or(0, |span| span.start)).unwrap_or(&text);
+        let line = before.matches('\n').count() + 1;
+        SettingsError::Toml { path: path.to_owned(), line, cause: Box::new(cause) }
+    })
 }
 
 /// Every number of a group of limits, but the named exceptions, must be at least 1.

@@ -13,5 +13,5 @@ mod wire;
 pub use client::{GatewayBridge, GatewaySettings};
 pub use key::{KeyHash, RelayKey};
 pub use limits::TokenLimits;
-pub use service::{Gateway, GatewayMetrics, RelayAccess};
+pub use service::{Gateway, GatewayMetrics, Known, Problem, RelayAccess};
 pub use wire::{PUSH_PATH, REQUEST_BYTES};

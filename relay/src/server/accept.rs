@@ -104,7 +104,7 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     // Each stage is boxed, so that a connection at rest holds the memory of its last one alone.
     let begun = Box::pin(async {
-        let Some(stream) = secure(&server, stream).await else {
+        let Some(stream) = secure(server.tls.as_ref(), stream).await else {
             server.shared.counts.arrivals.count(Arrival::TlsFailed);
             return None;
         };
@@ -137,8 +137,8 @@ async fn connection(
 }
 
 /// Begins TLS where the relay serves it. A caller that speaks plain HTTP to it is let through to be told so.
-async fn secure(server: &Server, stream: TcpStream) -> Option<Stream> {
-    let Some(tls) = &server.tls else { return Some(Stream::Plain(stream)) };
+pub(crate) async fn secure(tls: Option<&Tls>, stream: TcpStream) -> Option<Stream> {
+    let Some(tls) = tls else { return Some(Stream::Plain(stream)) };
     let handshake = async {
         let mut first = [0];
         if stream.peek(&mut first).await.ok()? == 0 {

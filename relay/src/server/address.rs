@@ -8,7 +8,7 @@ use crate::settings::Network;
 
 /// The address that counts for quotas: the TCP peer, or behind trusted proxies the rightmost entry of
 /// `X-Forwarded-For` that is not a trusted proxy itself. Entries further left are the caller's own invention.
-pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut address = peer.to_canonical();
     if !is_trusted(address) {
@@ -28,7 +28,7 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Netwo
 }
 
 /// Whether a trusted proxy says that the caller came over TLS.
-pub(super) fn came_over_tls(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> bool {
+pub(crate) fn came_over_tls(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> bool {
     let trusted = trusted.iter().any(|network| network.contains(peer));
     let last = headers.get_all("x-forwarded-proto").iter().next_back();
     let proto = last.and_then(|value| value.to_str().ok()).and_then(|text| text.rsplit(',').next());

@@ -4,9 +4,13 @@
 mod acme;
 pub mod apns;
 pub mod fcm;
+mod ntfy;
 mod server;
+mod webpush;
 
 pub use acme::{AcmeFault, FakeAcme};
 pub use apns::ApnsFake;
 pub use fcm::FcmFake;
+pub use ntfy::FakeNtfy;
 pub use server::{Act, Alpn, Clock, FakeServer, Handler, Incoming, Reply, system_clock};
+pub use webpush::{FakeWebPush, WebPushMessage};

@@ -217,11 +217,21 @@ impl Vapid {
     }
 }
 
+/// Makes the relay's data folder where this is the very first start.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 /// Makes a key. It becomes visible whole or not at all, and one that is there already stays.
 fn make(folder: &Path, path: &Path) -> Result<(), VapidError> {
     let file = |cause| VapidError::File { path: path.to_owned(), cause };
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
         .map_err(|_| VapidError::Random)?;
+    private_folder(folder).map_err(file)?;
     let body = Zeroizing::new(STANDARD.encode(pkcs8.as_ref()));
     let mut pem = Zeroizing::new(String::with_capacity(512));
     pem.push_str("-----BEGIN PRIVATE KEY-----\n");
@@ -280,18 +290,18 @@ mod tests {
 
     #[test]
     fn the_key_is_made_once_for_the_owner_alone_and_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = Vapid::open(folder.path(), contact()).unwrap();
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("data");
+        let first = Vapid::open(&folder, contact()).unwrap();
         assert_eq!((first.public_key().len(), first.public_key()[0]), (65, 4));
-        let again = Vapid::open(folder.path(), contact()).unwrap();
+        let again = Vapid::open(&folder, contact()).unwrap();
         assert_eq!(first.public_key(), again.public_key());
-        let names: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [KEY_FILE], "nothing else is left behind");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode();
+            let mode = fs::metadata(folder.join(KEY_FILE)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
