@@ -4,6 +4,7 @@
 
 mod serve;
 mod settings;
+mod strangers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{self, Metrics};
-use crate::quota::AddressQuota;
 use crate::relay::StartError;
 use crate::server::tls::Tls;
 
@@ -101,7 +101,7 @@ impl RunningGateway {
             None => (None, None),
         };
         let scheme = if relay.serves_tls() { "https" } else { "http" };
-        let strangers = AddressQuota::new(settings.strangers_per_ip_per_minute);
+        let strangers = strangers::Strangers::new(settings.strangers_per_ip_per_minute);
         let server = Arc::new(serve::Server { gateway, relay, tls, strangers });
         tasks.push(tokio::spawn(serve::run(server, listener, stop.clone())));
         Ok(Self { address, metrics_address, scheme, stop, reload, tasks })

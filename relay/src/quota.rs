@@ -227,7 +227,7 @@ impl Drop for Place {
 }
 
 /// What counts as one address: with IPv6 that is a /64, of which a single host has all.
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
         v4 => v4,

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::quota::AddressQuota;
+use super::strangers::Strangers;
 use crate::server::accept::secure;
 use crate::server::address;
 use crate::server::tls::Tls;
@@ -43,7 +43,7 @@ pub(super) struct Server {
     pub(super) relay: Settings,
     pub(super) tls: Option<Tls>,
     /// Who comes without a valid key.
-    pub(super) strangers: Arc<AddressQuota>,
+    pub(super) strangers: Strangers,
 }
 
 /// Accepts until stopped, then waits for the connections to end.
@@ -144,12 +144,12 @@ async fn push(
     }
     // Who has no key is held off by address, before anything is read or compared.
     let client = address::client_address(peer, request.headers(), &settings.trusted_proxies);
-    let place = server.strangers.enter(client, now()).ok_or_else(|| {
+    if !server.strangers.enter(client, now()) {
         let detail = "There were too many requests without a valid key from this address: wait a minute.";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
-    })?;
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail));
+    }
     let relay = server.gateway.authenticate(request.headers())?;
-    place.give_back();
+    server.strangers.give_back(client);
     server.gateway.admit(relay, now())?;
     let too_large = || {
         Problem::new(
