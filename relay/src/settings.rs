@@ -176,6 +176,12 @@ impl Settings {
                 "cannot be set together with insecure or tls_cert: a certificate has one source",
             ));
         }
+        if !self.insecure && self.push.gateway.as_ref().is_some_and(|gateway| gateway.is_plain()) {
+            return Err(SettingsError::value(
+                "push.gateway.url",
+                "must begin with https://: plain http is for a gateway on this machine, and with insecure alone",
+            ));
+        }
         if self.sweep_interval_secs == 0 {
             return Err(SettingsError::value("sweep_interval_secs", "must be at least 1"));
         }

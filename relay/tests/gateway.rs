@@ -117,7 +117,10 @@ async fn the_fields_pass_the_gateway_and_the_verdict_comes_back() {
     assert!(reason.contains("InvalidProviderToken"), "{reason}");
     fixture.gateway.shutdown().await;
     let verdict = bridge.send(&push("well")).await;
-    assert!(matches!(verdict, Verdict::Unreachable { .. }), "a gateway that is down loses nothing: {verdict:?}");
+    assert!(
+        matches!(verdict, Verdict::Unreachable { .. }),
+        "a gateway that is down loses nothing: {verdict:?}"
+    );
 }
 
 #[tokio::test]
