@@ -7,6 +7,7 @@
 use skald_e2e::framing::{self, Framed};
 use skald_e2e::qr::QrPayload;
 use skald_e2e::signal::PipeSignal;
+use skald_payloads::streams::{self, FileReply, FileRequest, FrameHead, LogReply, LogRequest, TcpReply};
 use skald_payloads::{Blocks, Envelope, canonical, item_digest};
 use skald_relay_common::frame::{FromPeer, FromRelay};
 use skald_relay_common::pipe::{PipeAuth, PipeChallenge};
@@ -22,6 +23,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("framing", frame_of_plaintext),
     ("qr", qr),
     ("payload", payload),
+    ("stream", stream),
 ];
 
 /// A WebSocket frame of the control connection, as the relay and as a peer read it.
@@ -100,4 +102,24 @@ pub fn payload(bytes: &[u8]) {
         }
         let _digest = item_digest(&value).ok();
     }
+}
+
+/// What is said in a stream: a frame's head, and every kind of body.
+pub fn stream(bytes: &[u8]) {
+    if let Some((first, _)) = bytes.split_first_chunk::<{ FrameHead::LEN }>()
+        && let Ok(head) = FrameHead::parse(*first)
+    {
+        assert_eq!(head.encode(), *first);
+    }
+    macro_rules! said {
+        ($($kind:ty),*) => { $(
+            if let Ok(said) = streams::read::<$kind>(bytes)
+                && let Ok(frame) = streams::say(&said)
+            {
+                let again = streams::read::<$kind>(&frame[FrameHead::LEN..]);
+                assert_eq!(again.expect("what was written reads"), said);
+            }
+        )* };
+    }
+    said!(FileRequest, FileReply, LogRequest, LogReply, TcpReply);
 }

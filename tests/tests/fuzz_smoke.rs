@@ -37,6 +37,19 @@ fn good() -> Vec<Vec<u8>> {
         found.push([b"\x01\x00", text.as_slice()].concat());
         found.push(text);
     }
+    let hash = "ab".repeat(32);
+    for said in [
+        json!({ "op": "get", "path": "photos/a", "have": { "at": 5, "sha256": hash }, "range": { "at": 1, "len": 2 } }),
+        json!({ "op": "put", "path": "inbox/a", "size": 5, "sha256": hash, "overwrite": true }),
+        json!({ "re": "entries", "entries": [{ "name": "a", "kind": "file", "size": 1, "modified": 2 }] }),
+        json!({ "re": "file", "size": 9, "at": 1, "len": 8, "modified": 2 }),
+        json!({ "re": "error", "code": "exists", "text": "No." }),
+        json!({ "re": "line", "seq": 1, "at": 2, "level": "warn", "target": "t", "text": "x" }),
+        json!({ "lines": 3, "follow": true, "level": "debug" }),
+    ] {
+        found.push([b"j\0\0\0\x40", said.to_string().as_bytes()].concat());
+        found.push(said.to_string().into_bytes());
+    }
     found
 }
 

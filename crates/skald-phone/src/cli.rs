@@ -187,6 +187,9 @@ pub struct Get {
     /// Replace a file that is there already
     #[arg(long)]
     pub overwrite: bool,
+    /// Go on with what an earlier run has fetched (done without being told as well)
+    #[arg(long = "continue", conflicts_with = "restart")]
+    pub go_on: bool,
     /// Throw away what an earlier run has fetched, and begin anew
     #[arg(long)]
     pub restart: bool,

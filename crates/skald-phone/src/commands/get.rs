@@ -22,7 +22,8 @@ pub async fn run(session: &Session, json: bool, args: cli::Get) -> Outcome<()> {
     if !args.overwrite && target.symlink_metadata().is_ok() {
         return Err(exists(&target));
     }
-    let mut part = Part::open(&target, &args.path, args.restart)?;
+    // `--continue` says what happens anyway.
+    let mut part = Part::open(&target, &args.path, args.restart && !args.go_on)?;
     let begun_at = part.at();
     let progress = Progress::new(&args.path, json);
     let mut retry = Retry::new(args.wait);
