@@ -79,12 +79,9 @@ impl Part {
         let same = !anew && lines.read_line(&mut line).is_ok() && line == title;
         let mut sound = title.len() as u64;
         let mut buffer = vec![0; CHUNK as usize];
-        while same {
-            line.clear();
-            if lines.read_line(&mut line).unwrap_or(0) != 65 || self.file.read_exact(&mut buffer).is_err() {
-                break;
-            }
-            if hex::encode(Sha256::digest(&buffer)) != line.trim_end() {
+        // The first line that the file does not bear out ends what is believed.
+        while let Some(sum) = same.then(|| sum_in(&mut lines)).flatten() {
+            if self.file.read_exact(&mut buffer).is_err() || hex::encode(Sha256::digest(&buffer)) != sum {
                 break;
             }
             self.whole.update(&buffer);
@@ -172,6 +169,12 @@ impl Part {
         let _ = std::fs::remove_file(beside(&self.target, ".skald-part.sums"));
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// The next line of the record, if it is a whole one.
+fn sum_in(lines: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    (lines.read_line(&mut line).ok()? == 65 && line.pop() == Some('\n')).then_some(line)
 }
 
 /// The failure of a fetch whose place is taken.

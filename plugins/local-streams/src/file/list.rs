@@ -63,7 +63,7 @@ fn entry(name: &[u8], stat: &Stat) -> Entry {
 
 /// When it was changed last, unix milliseconds.
 pub(super) fn modified(stat: &Stat) -> i64 {
-    (stat.st_mtime as i64).saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
+    stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
 }
 
 #[cfg(test)]

@@ -303,7 +303,7 @@ fn free(folder: &OwnedFd) -> Option<u64> {
 /// Removes partial files that nobody came back for.
 fn sweep(folder: &OwnedFd) {
     let now = skald_core_api::PluginStatus::now_ms() / 1000;
-    let old = |stat: &Stat| now - (stat.st_mtime as i64) > FORGOTTEN_SECS;
+    let old = |stat: &Stat| now - stat.st_mtime > FORGOTTEN_SECS;
     let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return };
     for entry in entries.flatten().filter(|e| is_partial(e.file_name().to_bytes())) {
         let name = entry.file_name();
