@@ -25,8 +25,6 @@ pub struct Passed {
     pub seconds: f64,
     /// Seconds of the process's CPU.
     pub cpu: f64,
-    /// The process's memory while they flowed.
-    pub resident_kib: u64,
 }
 
 impl Passed {
@@ -67,7 +65,7 @@ pub async fn pass(
     let bytes = (received.load(Ordering::Relaxed) - from) as f64;
     tasks.shutdown().await;
     ensure!(bytes > 0.0, "nothing has passed");
-    Ok(Passed { bytes, seconds: taken, cpu: after.cpu - before.cpu, resident_kib: after.resident_kib })
+    Ok(Passed { bytes, seconds: taken, cpu: after.cpu - before.cpu })
 }
 
 async fn send(mut to: WriteHalf<Side>, block: Bytes) {

@@ -4,11 +4,11 @@
 //! another machine. Baselines are processes of their own ([`baseline`]), as the relay is, so that each one's CPU is
 //! its own.
 
-#![allow(dead_code, reason = "scenarios take what they need")]
-
 mod baseline;
 mod chart;
+mod cipher;
 mod document;
+mod ends;
 mod flow;
 mod memory;
 mod relay;
@@ -64,7 +64,7 @@ pub struct Scenario {
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const SCENARIOS: &[Scenario] = &[splice::SCENARIO, memory::SCENARIO];
+const SCENARIOS: &[Scenario] = &[splice::SCENARIO, memory::SCENARIO, cipher::SCENARIO, ends::SCENARIO];
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {

@@ -36,3 +36,12 @@ pub use relay::{Options, Relay, Running, StartError};
 pub use server::tls::TlsError;
 pub use settings::Settings;
 pub use store::{Clock, OpenError, StoreError};
+
+/// For fuzzers: feeds a client's bytes, cut in pieces, through decoder and splice, and panics where they do not do what a
+/// straightforward reading of RFC 6455 says. The first byte says how many of the next are the cuts.
+#[doc(hidden)]
+pub fn compare_framing(bytes: &[u8]) {
+    let Some((count, rest)) = bytes.split_first() else { return };
+    let (cuts, wire) = rest.split_at(rest.len().min(usize::from(count % 8)));
+    pipe::model::compare(wire, cuts);
+}

@@ -6,6 +6,7 @@
 mod carry;
 pub(crate) mod driver;
 mod limiter;
+pub(crate) mod model;
 mod rendezvous;
 mod splice;
 mod transfer;

@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("qr", qr),
     ("payload", payload),
     ("stream", stream),
+    ("websocket", skald_relay::compare_framing),
 ];
 
 /// A WebSocket frame of the control connection, as the relay and as a peer read it.

@@ -50,6 +50,18 @@ fn good() -> Vec<Vec<u8>> {
         found.push([b"j\0\0\0\x40", said.to_string().as_bytes()].concat());
         found.push(said.to_string().into_bytes());
     }
+    // A client's WebSocket frames, whole, fragmented and with control frames between; the first byte says how many cuts
+    // come before them.
+    let frames = [
+        &b"\x82\x85\x01\x02\x03\x04"[..],
+        b"hello",
+        b"\x02\x81\x09\x09\x09\x09a",
+        b"\x89\x80\0\0\0\0",
+        b"\x80\xfe\0\x80abcd",
+    ];
+    found.push(
+        [&b"\x03\x01\x00\x07"[..], &frames.concat(), &[7; 128], b"\x88\x82\x05\x05\x05\x05xy"].concat(),
+    );
     found
 }
 
