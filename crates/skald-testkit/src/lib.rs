@@ -12,6 +12,8 @@ mod bins;
 mod browser;
 mod canary;
 #[cfg(feature = "fakes")]
+mod delay;
+#[cfg(feature = "fakes")]
 pub mod fakes;
 mod host;
 mod http;
@@ -26,6 +28,8 @@ pub use authority::{Authority, ServerCertificate};
 pub use bins::binary;
 pub use browser::{Browser, Page};
 pub use canary::{Trace, traces_in_text, traces_in_tree};
+#[cfg(feature = "fakes")]
+pub use delay::{Delay, DelayLine, Stall};
 pub use host::HostProcess;
 pub use http::{Client, Events, Response};
 pub use phone::Phone;
