@@ -11,10 +11,13 @@ mod document;
 mod ends;
 mod flow;
 mod memory;
+mod page;
 mod relay;
 mod rows;
 mod splice;
 mod usage;
+mod visit;
+mod world;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,7 +67,8 @@ pub struct Scenario {
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-const SCENARIOS: &[Scenario] = &[splice::SCENARIO, memory::SCENARIO, cipher::SCENARIO, ends::SCENARIO];
+const SCENARIOS: &[Scenario] =
+    &[splice::SCENARIO, memory::SCENARIO, cipher::SCENARIO, ends::SCENARIO, page::SCENARIO];
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
