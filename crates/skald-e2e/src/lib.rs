@@ -11,6 +11,7 @@
 
 pub mod counter;
 pub mod decision;
+pub mod features;
 pub mod framing;
 pub mod identity;
 mod kdf;

@@ -61,6 +61,10 @@ pub struct Accept {
     pub handshake: Handshake,
     /// The codec chosen from the invite's.
     pub compress: String,
+    /// What was taken of the invite's offer (see [`crate::features`]). Absent, not empty, where nothing was: that is the
+    /// form which peers know that never heard of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<BTreeMap<String, String>>,
 }
 
 /// The responder's refusal.

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use skald_relay_common::ids::{ChallengeNonce, ConnectionId, PairingToken};
 
+use crate::features::Features;
 use crate::framing::{self, Framed};
 use crate::pipe::{EphemeralKey, PipeRole};
 use crate::signal::{Accept, CODEC_NONE, Handshake, Invite, PipeSignal, Reject, SUITE_X25519_SEALED};
@@ -156,6 +157,7 @@ fn signals_are_written_and_read_to_the_byte() {
         suite: SUITE_X25519_SEALED.into(),
         handshake: Handshake::from_key(v.array("/pipe/responder_ephemeral_public")),
         compress: CODEC_NONE.into(),
+        headers: None,
     });
     let reject = PipeSignal::Reject(Reject { connection_id, reason: "unsupported stream_type".into() });
     for (name, signal) in [("invite", &invite), ("accept", &accept), ("reject", &reject)] {
@@ -167,6 +169,31 @@ fn signals_are_written_and_read_to_the_byte() {
     assert_eq!(framing::encode_signal(&invite), framed);
     assert!(framing::is_pipe_signal(&framed));
     assert_eq!(framing::decode(framed).unwrap(), Framed::Signal(invite));
+}
+
+/// An Accept as peers of the first form declare it.
+#[derive(serde::Deserialize)]
+enum FirstForm {
+    Accept { suite: String, compress: String },
+}
+
+#[test]
+fn peers_of_the_first_form_pass_over_what_an_answer_took() {
+    let v = Vectors::read();
+    let first = PipeSignal::decode(&v.hex("/pipe/accept_msgpack")).unwrap();
+    let PipeSignal::Accept(accept) = first else { panic!("an Accept") };
+    assert_eq!(accept.headers, None);
+    let taken = Features { half_close: true, streams: true };
+    let later = PipeSignal::Accept(Accept { headers: taken.answer(), ..accept }).encode();
+    // Five fields in place of four; all before the fifth as ever.
+    let mut start = v.hex("/pipe/accept_msgpack");
+    let map = start.iter().position(|b| *b == 0x84).unwrap();
+    start[map] = 0x85;
+    assert!(later.starts_with(&start));
+    let FirstForm::Accept { suite, compress } = rmp_serde::from_slice(&later).unwrap();
+    assert_eq!((suite.as_str(), compress.as_str()), (SUITE_X25519_SEALED, CODEC_NONE));
+    let Ok(PipeSignal::Accept(read)) = PipeSignal::decode(&later) else { panic!("an Accept") };
+    assert_eq!(taken.taken(read.headers.as_ref()), Ok(taken));
 }
 
 #[test]

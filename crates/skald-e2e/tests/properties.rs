@@ -64,8 +64,11 @@ proptest! {
         let handshake = Handshake::from_key(key);
         let signals = [
             PipeSignal::Invite(Invite { connection_id, suite: suite.clone(), handshake: handshake.clone(),
-                stream_type: stream.clone(), compress: vec!["none".into(), "zlib".into()], headers }),
-            PipeSignal::Accept(Accept { connection_id, suite, handshake, compress: "none".into() }),
+                stream_type: stream.clone(), compress: vec!["none".into(), "zlib".into()], headers: headers.clone() }),
+            PipeSignal::Accept(Accept { connection_id, suite: suite.clone(), handshake: handshake.clone(),
+                compress: "none".into(), headers: None }),
+            PipeSignal::Accept(Accept { connection_id, suite, handshake, compress: "none".into(),
+                headers: Some(headers) }),
             PipeSignal::Reject(Reject { connection_id, reason: stream }),
         ];
         for signal in signals {

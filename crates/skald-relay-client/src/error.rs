@@ -172,6 +172,9 @@ pub enum PipeError {
     /// The connection broke, or went silent.
     #[error("the pipe broke: {0}")]
     Broken(&'static str),
+    /// The connection ended before the other end had finished what it was sending. Only where `half-close` was agreed.
+    #[error("the pipe ended before the other end had finished")]
+    Truncated,
     /// This end closed it, or the device was revoked.
     #[error("the pipe is closed")]
     Closed,
@@ -182,6 +185,7 @@ impl From<PipeError> for std::io::Error {
         let kind = match error {
             PipeError::Closed => std::io::ErrorKind::BrokenPipe,
             PipeError::Cipher => std::io::ErrorKind::InvalidData,
+            PipeError::Truncated => std::io::ErrorKind::UnexpectedEof,
             _ => std::io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, error)

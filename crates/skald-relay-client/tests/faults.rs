@@ -5,36 +5,11 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::puppet::{Keys, Puppet, Session, identity};
+use common::puppet::{Keys, Puppet, Session, identity, pair_in_window, with_device};
 use common::*;
 use skald_relay_client::{DeviceState, Events, LinkProblem, LinkState, RelayClient, RelayEvent};
 use skald_relay_common::codes::ErrorCode;
 use skald_relay_common::frame::{FromPeer, FromRelay, Refusal};
-
-/// A puppet with an agent that has one authorised device of the given keys.
-async fn with_device(place: &Place, puppet: &Puppet, keys: &Keys) -> (RelayClient, Events, Session) {
-    let (agent, mut events) = agent(&puppet.url(), &place.path("agent")).await;
-    let mut session = puppet.session().await;
-    assert!(session.authorized().await.is_empty());
-    pair_in_window(&agent, &mut events, &mut session, keys).await;
-    agent.authorize(&keys.0.public_key()).await.unwrap();
-    assert_eq!(session.authorized().await, [keys.0.public_key()]);
-    (agent, events, session)
-}
-
-async fn pair_in_window(agent: &RelayClient, events: &mut Events, session: &mut Session, keys: &Keys) {
-    let open = tokio::spawn({
-        let agent = agent.clone();
-        async move { agent.open_pairing(Duration::from_secs(60)).await.unwrap() }
-    });
-    session.find(|f| matches!(f, FromPeer::PairingStart { .. }).then_some(())).await;
-    session.send(FromRelay::PairingReady(60)).await;
-    open.await.unwrap();
-    session.send(keys.paired()).await;
-    let received = next(events).await;
-    assert!(matches!(received.event, RelayEvent::Paired { .. }));
-    received.ack().await.unwrap();
-}
 
 #[tokio::test]
 async fn fault_07_a_list_that_cannot_be_read_is_never_sent_as_an_empty_one() {

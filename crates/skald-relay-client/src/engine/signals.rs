@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use skald_e2e::features::Features;
 use skald_e2e::framing;
 use skald_e2e::signal::{Accept, CODEC_NONE, Invite, PipeSignal, Reject, SUITE_X25519_SEALED};
 use skald_relay_common::ids::{ConnectionId, PublicKey};
@@ -160,7 +161,7 @@ impl Engine {
         }
     }
 
-    fn invited(&mut self, peer: PublicKey, invite: Invite) {
+    fn invited(&mut self, peer: PublicKey, mut invite: Invite) {
         let id = invite.connection_id;
         if self.signals.invitations.contains_key(&id) {
             return;
@@ -177,11 +178,13 @@ impl Engine {
         if self.signals.invitations.len() >= MAX_INVITATIONS {
             return self.refuse(peer, id, "too many invitations");
         }
+        let offered = Features::take_offer(&mut invite.headers);
         let pipe = IncomingPipe {
             peer,
             connection_id: id,
             stream_type: invite.stream_type,
             headers: invite.headers,
+            offered,
             handshake,
         };
         if self.shared.incoming.send(pipe).is_err() {

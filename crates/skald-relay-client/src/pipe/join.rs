@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Buf as _, BytesMut};
+use skald_e2e::features::Features;
 use skald_e2e::pipe::{PipeOpener, PipeSealer};
 use skald_relay_common::challenge::peer_hash;
 use skald_relay_common::ids::{ConnectionId, PublicKey};
@@ -28,6 +29,7 @@ pub(super) async fn join(
     peer: PublicKey,
     connection_id: ConnectionId,
     ciphers: (PipeSealer, PipeOpener),
+    agreed: Features,
 ) -> Result<PipeConnection, PipeError> {
     let end = shared.pipe_end(&peer);
     let limit = shared.dialer.timings.pipe_join;
@@ -37,7 +39,8 @@ pub(super) async fn join(
         Some(Err(_)) => return Err(PipeError::Connect(late(&shared.dialer, "joining the pipe"))),
         Some(Ok(met)) => met.map_err(PipeError::Connect)?,
     };
-    Ok(PipeConnection::start(io, rest, ciphers, end, &shared.tasks, shared.dialer.timings.dead_after))
+    let dead_after = shared.dialer.timings.dead_after;
+    Ok(PipeConnection::start(io, rest, ciphers, agreed, end, &shared.tasks, dead_after))
 }
 
 fn late(dialer: &Dialer, step: &'static str) -> LinkProblem {

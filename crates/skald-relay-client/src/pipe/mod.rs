@@ -11,6 +11,7 @@ mod writer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use skald_e2e::features::Features;
 use skald_e2e::pipe::{EphemeralKey, PipeRole};
 use skald_e2e::signal::{Accept, CODEC_NONE, Handshake, Invite, PipeSignal, Reject, SUITE_X25519_SEALED};
 use skald_relay_common::ids::{ConnectionId, PublicKey};
@@ -34,9 +35,14 @@ pub struct IncomingPipe {
     pub stream_type: String,
     /// The application's own.
     pub headers: BTreeMap<String, String>,
+    /// What the initiator can beyond the first form.
+    pub(crate) offered: Features,
     /// The initiator's ephemeral key.
     pub(crate) handshake: [u8; 32],
 }
+
+/// What every pipe is opened with, and what is taken of another's offer.
+const OFFERED: Features = Features { half_close: true, streams: false };
 
 fn ephemeral() -> Result<EphemeralKey, PipeError> {
     let mut random = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
@@ -58,8 +64,9 @@ pub(crate) async fn open(
     commands: &mpsc::Sender<Command>,
     peer: PublicKey,
     stream_type: &str,
-    headers: BTreeMap<String, String>,
+    mut headers: BTreeMap<String, String>,
 ) -> Result<PipeConnection, PipeError> {
+    OFFERED.put_offer(&mut headers);
     let key = ephemeral()?;
     let id = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
     let connection_id = ConnectionId::from_bytes(id);
@@ -72,10 +79,13 @@ pub(crate) async fn open(
         headers,
     };
     let accept: Accept = ask(commands, |reply| Command::Invite { peer, invite, reply }).await?;
+    let agreed = OFFERED
+        .taken(accept.headers.as_ref())
+        .map_err(|_| PipeError::Rejected("it took what was not offered".into()))?;
     let theirs = accept.handshake.as_key().ok_or(PipeError::Cipher)?;
     let key = key.agree(&theirs).map_err(|_| PipeError::Cipher)?;
     let ciphers = key.into_ciphers(PipeRole::Initiator, connection_id);
-    join::join(shared, peer, connection_id, ciphers).await
+    join::join(shared, peer, connection_id, ciphers, agreed).await
 }
 
 pub(crate) async fn accept(
@@ -84,6 +94,7 @@ pub(crate) async fn accept(
     invitation: &IncomingPipe,
 ) -> Result<PipeConnection, PipeError> {
     let (peer, connection_id) = (invitation.peer, invitation.connection_id);
+    let agreed = OFFERED.and(invitation.offered);
     let key = ephemeral()?;
     let handshake = Handshake::from_key(key.public());
     let key = key.agree(&invitation.handshake).map_err(|_| PipeError::Cipher)?;
@@ -93,9 +104,10 @@ pub(crate) async fn accept(
         suite: SUITE_X25519_SEALED.to_owned(),
         handshake,
         compress: CODEC_NONE.to_owned(),
+        headers: agreed.answer(),
     });
     ask(commands, |reply| Command::Answer { peer, answer, reply }).await?;
-    join::join(shared, peer, connection_id, ciphers).await
+    join::join(shared, peer, connection_id, ciphers, agreed).await
 }
 
 pub(crate) async fn reject(

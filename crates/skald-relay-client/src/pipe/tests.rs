@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
+use skald_e2e::features::Features;
 use skald_e2e::pipe::{EphemeralKey, PipeKey, PipeOpener, PipeRole, PipeSealer};
 use skald_relay_common::ids::ConnectionId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,6 +23,8 @@ fn keys(a: u8, b: u8) -> (PipeKey, PipeKey) {
     (a.agree(&b_pub).unwrap(), b.agree(&a_pub).unwrap())
 }
 
+const HALF: Features = Features { half_close: true, streams: false };
+
 struct Rig {
     pipe: PipeConnection,
     relay: TcpStream,
@@ -31,8 +34,12 @@ struct Rig {
     opener: PipeOpener,
 }
 
-/// This end of a pipe, the relay's socket, and the peer's ciphers.
+/// This end of a pipe, the relay's socket, and the peer's ciphers. The peer knows of no additions.
 async fn rig() -> Rig {
+    rig_with(Features::NONE).await
+}
+
+async fn rig_with(agreed: Features) -> Rig {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (relay, _) = listener.accept().await.unwrap();
@@ -43,6 +50,7 @@ async fn rig() -> Rig {
         Io::Plain(client),
         BytesMut::new(),
         mine.into_ciphers(PipeRole::Initiator, ID),
+        agreed,
         end.clone(),
         &tasks,
         Duration::from_secs(75),
@@ -162,4 +170,103 @@ async fn ending_from_outside_wakes_both_halves() {
     assert!(matches!(sender.send(b"x").await, Err(PipeError::Closed)));
     rig.tasks.close();
     rig.tasks.wait().await;
+}
+
+impl Rig {
+    /// The client's next frame, opened.
+    async fn opened(&mut self) -> Vec<u8> {
+        let (first, mut payload) = self.read().await;
+        assert_eq!(first, 0x82);
+        let n = self.opener.open_in_place(&mut payload).unwrap();
+        payload.truncate(n);
+        payload
+    }
+
+    async fn say(&mut self, text: &[u8]) {
+        let sealed = self.seal(text);
+        self.relay.write_all(&frame(0x82, &sealed)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_direction_ends_and_the_other_goes_on() {
+    let mut rig = rig_with(HALF).await;
+    assert!(rig.pipe.half_closes());
+    rig.pipe.send(b"request").await.unwrap();
+    rig.pipe.shutdown().await.unwrap();
+    assert!(matches!(rig.pipe.send(b"more").await, Err(PipeError::Closed)));
+    assert_eq!(rig.opened().await, b"request");
+    assert_eq!(rig.opened().await, b"", "the mark");
+    rig.say(b"a long answer").await;
+    assert_eq!(rig.pipe.recv().await.unwrap().unwrap(), b"a long answer");
+    // Meanwhile the relay is answered as ever.
+    rig.relay.write_all(&frame(0x89, b"there?")).await.unwrap();
+    rig.say(b"its rest").await;
+    assert_eq!(rig.pipe.recv().await.unwrap().unwrap(), b"its rest");
+    assert_eq!(rig.read().await.0, 0x8a);
+    rig.say(b"").await;
+    assert_eq!(rig.pipe.recv().await.unwrap(), None);
+    assert_eq!(rig.pipe.recv().await.unwrap(), None, "the end stays the end");
+    assert_eq!(rig.read().await.0, 0x88, "nothing is left to say in either direction");
+    rig.tasks.close();
+    rig.tasks.wait().await;
+}
+
+#[tokio::test]
+async fn the_peer_ends_first_and_still_hears_the_rest() {
+    let mut rig = rig_with(HALF).await;
+    rig.say(b"all I have").await;
+    rig.say(b"").await;
+    assert_eq!(rig.pipe.recv().await.unwrap().unwrap(), b"all I have");
+    assert_eq!(rig.pipe.recv().await.unwrap(), None);
+    rig.pipe.send(b"an answer").await.unwrap();
+    rig.pipe.shutdown().await.unwrap();
+    assert_eq!(rig.opened().await, b"an answer");
+    assert_eq!(rig.opened().await, b"");
+    assert_eq!(rig.read().await.0, 0x88);
+}
+
+#[tokio::test]
+async fn a_relay_cannot_end_a_stream_unnoticed() {
+    let mut rig = rig_with(HALF).await;
+    rig.say(b"the first half").await;
+    rig.relay.write_all(&frame(0x88, &1000u16.to_be_bytes())).await.unwrap();
+    assert_eq!(rig.pipe.recv().await.unwrap().unwrap(), b"the first half");
+    assert!(matches!(rig.pipe.recv().await, Err(PipeError::Truncated)));
+    assert!(matches!(rig.pipe.recv().await, Ok(None)), "it is told once");
+    // Nor make up the mark itself.
+    let mut rig = rig_with(HALF).await;
+    rig.relay.write_all(&frame(0x82, &[0; 16])).await.unwrap();
+    assert!(matches!(rig.pipe.recv().await, Err(PipeError::Cipher)));
+}
+
+#[tokio::test]
+async fn closing_marks_the_end_before_the_goodbye() {
+    let mut rig = rig_with(HALF).await;
+    rig.pipe.send(b"last words").await.unwrap();
+    let (pipe, mut relay) = (rig.pipe, rig.relay);
+    let closing = tokio::spawn(pipe.close());
+    let mut seen = Vec::new();
+    while !seen.ends_with(&[0x88, 0x82]) {
+        // Kinds and lengths: data, mark, goodbye.
+        let mut head = [0; 6];
+        relay.read_exact(&mut head).await.unwrap();
+        let mut payload = vec![0; usize::from(head[1] & 0x7f)];
+        relay.read_exact(&mut payload).await.unwrap();
+        seen.extend_from_slice(&head[..2]);
+    }
+    assert_eq!(seen, [0x82, 0x80 | 26, 0x82, 0x80 | 16, 0x88, 0x82]);
+    drop(relay);
+    closing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn with_a_peer_of_the_first_form_an_empty_piece_says_nothing_and_shutting_down_says_goodbye() {
+    let mut rig = rig().await;
+    rig.say(b"").await;
+    rig.say(b"after it").await;
+    assert_eq!(rig.pipe.recv().await.unwrap().unwrap(), b"after it");
+    assert!(!rig.pipe.half_closes());
+    rig.pipe.shutdown().await.unwrap();
+    assert_eq!(rig.read().await.0, 0x88);
 }

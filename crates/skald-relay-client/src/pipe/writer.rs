@@ -18,6 +18,8 @@ use crate::util;
 /// What the sender queues, in order.
 pub(super) enum Data {
     Frame(Frame),
+    /// The sealed mark that this direction ends; nothing but the goodbye comes after it.
+    End(Frame),
     /// Nothing comes after it: say goodbye once everything before is written.
     Goodbye,
 }
@@ -69,6 +71,8 @@ pub(super) enum Control {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriterState {
     Running,
+    /// Everything was written, and the mark of its end; the other direction may go on.
+    Ended,
     /// Everything was written, and the goodbye.
     Done,
     /// The socket takes nothing any more.
@@ -90,6 +94,7 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
     data: mpsc::UnboundedReceiver<Data>,
     control: mpsc::Receiver<Control>,
     pulse: Arc<Pulse>,
+    peer_ended: CancellationToken,
     end: CancellationToken,
     state: watch::Sender<WriterState>,
 ) {
@@ -97,7 +102,7 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
     let outcome = tokio::select! {
         // Revoked, or shut down: at once.
         () = end.cancelled() => Err(Stalled),
-        outcome = writer.pump(data, control) => outcome,
+        outcome = writer.pump(data, control, peer_ended, &state) => outcome,
     };
     let state_now = if outcome.is_ok() { WriterState::Done } else { WriterState::Broken };
     state.send_replace(state_now);
@@ -110,6 +115,12 @@ pub(super) async fn run<W: AsyncWrite + Unpin>(
 
 struct Stalled;
 
+/// What ends a stream.
+enum Last {
+    End,
+    Goodbye,
+}
+
 struct Writer<W> {
     io: W,
     gathered: VecDeque<Frame>,
@@ -121,8 +132,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         &mut self,
         mut data: mpsc::UnboundedReceiver<Data>,
         mut control: mpsc::Receiver<Control>,
+        peer_ended: CancellationToken,
+        state: &watch::Sender<WriterState>,
     ) -> Result<(), Stalled> {
         let (mut data_open, mut control_open) = (true, true);
+        let mut ended = false;
         let mut ping_at = Instant::now() + PING_AFTER;
         while data_open || control_open {
             tokio::select! {
@@ -133,17 +147,23 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                     None => control_open = false,
                 },
                 first = data.recv(), if data_open => match first {
-                    Some(Data::Goodbye) => return self.goodbye().await,
-                    Some(Data::Frame(first)) => {
-                        let goodbye = self.gather(first, &mut data);
-                        self.write_gathered(&mut control, goodbye || data.is_empty()).await?;
-                        if goodbye {
-                            return self.goodbye().await;
+                    Some(first) => {
+                        let last = self.gather(first, &mut data);
+                        self.write_gathered(&mut control, last.is_some() || data.is_empty()).await?;
+                        match last {
+                            Some(Last::Goodbye) => return self.goodbye().await,
+                            Some(Last::End) => {
+                                ended = true;
+                                state.send_replace(WriterState::Ended);
+                            }
+                            None => {}
                         }
                         ping_at = Instant::now() + PING_AFTER;
                     }
                     None => data_open = false,
                 },
+                // Both directions have ended: there is nothing to keep the connection for.
+                () = peer_ended.cancelled(), if ended => return self.goodbye().await,
                 () = tokio::time::sleep_until(ping_at) => {
                     self.say(Opcode::Ping, b"").await?;
                     self.pulse.asked();
@@ -154,21 +174,26 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.goodbye().await
     }
 
-    /// Takes what waits already, for one write. Whether a goodbye was among it.
-    fn gather(&mut self, first: Frame, data: &mut mpsc::UnboundedReceiver<Data>) -> bool {
-        let mut bytes = first.bytes.len();
-        self.gathered.push_back(first);
-        while self.gathered.len() < GATHER && bytes < GATHER_BYTES {
-            match data.try_recv() {
-                Ok(Data::Frame(more)) => {
-                    bytes += more.bytes.len();
-                    self.gathered.push_back(more);
+    /// Takes what waits already, for one write, up to what ends the stream.
+    fn gather(&mut self, first: Data, data: &mut mpsc::UnboundedReceiver<Data>) -> Option<Last> {
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(taken) = next {
+            match taken {
+                Data::Goodbye => return Some(Last::Goodbye),
+                Data::End(mark) => {
+                    self.gathered.push_back(mark);
+                    return Some(Last::End);
                 }
-                Ok(Data::Goodbye) => return true,
-                Err(_) => break,
+                Data::Frame(frame) => {
+                    bytes += frame.bytes.len();
+                    self.gathered.push_back(frame);
+                }
             }
+            let room = self.gathered.len() < GATHER && bytes < GATHER_BYTES;
+            next = if room { data.try_recv().ok() } else { None };
         }
-        false
+        None
     }
 
     /// Writes what was gathered. Between two frames a waiting Pong goes first: a stalled stream must not make the relay

@@ -1,14 +1,17 @@
 //! A relay that does what the test says, for what a real one never does.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use skald_e2e::{Aad, Direction, Identity, Seed};
+use skald_relay_client::{Events, RelayClient, RelayEvent};
 use skald_relay_common::frame::{AuthOk, ClientPaired, FromPeer, FromRelay, Message, Platform, RelayInfo};
 use skald_relay_common::ids::{ChallengeNonce, MessageNonce, PublicKey};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Ws;
 
-use super::soon;
+use super::{Place, agent, next, soon};
 
 pub struct Puppet {
     listener: TcpListener,
@@ -118,6 +121,31 @@ impl Session {
     pub fn cut(self) {}
 }
 
+/// A puppet with an agent that has one authorised device of the given keys.
+pub async fn with_device(place: &Place, puppet: &Puppet, keys: &Keys) -> (RelayClient, Events, Session) {
+    let (agent, mut events) = agent(&puppet.url(), &place.path("agent")).await;
+    let mut session = puppet.session().await;
+    assert!(session.authorized().await.is_empty());
+    pair_in_window(&agent, &mut events, &mut session, keys).await;
+    agent.authorize(&keys.0.public_key()).await.unwrap();
+    assert_eq!(session.authorized().await, [keys.0.public_key()]);
+    (agent, events, session)
+}
+
+pub async fn pair_in_window(agent: &RelayClient, events: &mut Events, session: &mut Session, keys: &Keys) {
+    let open = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.open_pairing(Duration::from_secs(60)).await.unwrap() }
+    });
+    session.find(|f| matches!(f, FromPeer::PairingStart { .. }).then_some(())).await;
+    session.send(FromRelay::PairingReady(60)).await;
+    open.await.unwrap();
+    session.send(keys.paired()).await;
+    let received = next(events).await;
+    assert!(matches!(received.event, RelayEvent::Paired { .. }));
+    received.ack().await.unwrap();
+}
+
 /// A device's keys, in the test's hands.
 pub struct Keys(pub Identity);
 
@@ -143,15 +171,19 @@ impl Keys {
 
     /// A message to the agent under `counter`.
     pub fn seal(&self, agent: &Identity, counter: u64, body: &[u8]) -> FromRelay {
+        self.seal_framed(agent, counter, skald_e2e::framing::encode_json(body), false)
+    }
+
+    /// The same for whatever the plaintext is.
+    pub fn seal_framed(&self, agent: &Identity, counter: u64, framed: Vec<u8>, live: bool) -> FromRelay {
         let aad = Aad::new(&agent.namespace_id(), &self.0.public_key(), &agent.public_key());
         let key = self.0.session(&agent.x_public_key()).unwrap();
-        let framed = skald_e2e::framing::encode_json(body);
         let sealed = key.seal(Direction::ClientToAgent, counter, &aad, framed).unwrap();
         FromRelay::Message(Message {
             peer: self.0.public_key(),
             nonce: MessageNonce::from_bytes(sealed.nonce),
             ciphertext: sealed.ciphertext.into(),
-            live: false,
+            live,
         })
     }
 }

@@ -246,6 +246,7 @@ async fn an_existing_apps_pipe_reaches_the_page() {
         }
     };
     assert_eq!((accept.connection_id, accept.compress.as_str()), (connection_id, "none"));
+    assert_eq!(accept.headers, None, "it is answered in the form it knows");
     let key = ephemeral.agree(&accept.handshake.as_key().unwrap()).unwrap();
     let (mut sealer, mut opener) = key.into_ciphers(PipeRole::Initiator, connection_id);
 
