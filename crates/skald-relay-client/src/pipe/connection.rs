@@ -105,6 +105,7 @@ impl PipeConnection {
         Self {
             sender: PipeSender {
                 sealer,
+                permits,
                 budget,
                 queue,
                 closing: false,
