@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 pub const FEATURES_HEADER: &str = "skald-features";
 
 const HALF_CLOSE: &str = "half-close";
-const STREAMS: &str = "streams-h2";
+const STREAMS: &str = "streams-yamux";
 
 /// A set of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
     /// `half-close`: an empty sealed frame ends its direction; an end without one is an error.
     pub half_close: bool,
-    /// `streams-h2`: the pipe carries many streams of its type, by HTTP/2.
+    /// `streams-yamux`: the pipe carries many streams of its type, each flow-controlled by itself.
     pub streams: bool,
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn unknown_words_of_an_offer_are_ignored() {
-        let offered = Features::take_offer(&mut headers(" time-travel , half-close,,STREAMS-H2"));
+        let offered = Features::take_offer(&mut headers(" time-travel , half-close,,STREAMS-YAMUX"));
         assert_eq!(offered, Features { streams: false, ..BOTH });
     }
 

@@ -24,13 +24,14 @@ use crate::pairing::{Pairing, not_paired};
 use crate::shelf::Shelf;
 use crate::splice::{Patience, splice};
 use crate::vault::Vault;
+use crate::ways::{Way, Ways};
 use crate::wire::{self, Conversation, Link, Reply, Request, View};
 
 /// The folder that the relay connection keeps its seed and counters in.
 pub const LINK: &str = "link";
 const CA: &str = "ca.pem";
 /// The host's pages (pipe §6.2).
-const PAGES: &str = "http-local-proxy";
+pub const PAGES: &str = "http-local-proxy";
 /// Commands beyond this wait their turn.
 const MAX_CONVERSATIONS: usize = 256;
 /// A command that does not take what it asked for is let go.
@@ -39,6 +40,9 @@ const STOPPING: Duration = Duration::from_secs(8);
 /// A first connection takes a few round trips; one that broke is tried again after a second.
 const CONNECTING: Duration = Duration::from_secs(15);
 const RECONNECTING: Duration = Duration::from_secs(4);
+/// Between a warm pipe that ended, or could not be opened, and the next.
+const WARM_FIRST: Duration = Duration::from_millis(500);
+const WARM_LAST: Duration = Duration::from_secs(30);
 /// How long what waits for the relay may take when a command ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -55,6 +59,7 @@ struct Shared {
     client: RelayClient,
     asks: mpsc::Sender<Ask>,
     view: watch::Receiver<View>,
+    ways: Ways,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -95,7 +100,7 @@ impl Holder {
         let (asks, asked) = mpsc::channel(64);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(engine.run(events, asked, stop.child_token()));
-        let shared = Arc::new(Shared { home, agent, client, asks, view, stop, tasks: tasks.clone() });
+        let shared = Arc::new(Shared { home, agent, client, asks, view, ways: Ways::default(), stop, tasks: tasks.clone() });
         tasks.spawn(listen(shared.clone(), listener));
         Ok(Self { shared, tasks, lock })
     }
@@ -159,6 +164,7 @@ impl Shared {
         let Some(first) = conversation.hear::<Request>().await else { return };
         match first {
             Request::Pipe => return self.pipe(conversation, PAGES, BTreeMap::new()).await,
+            Request::Warm => return self.keep_warm(conversation).await,
             Request::Stream { stream_type, headers } => {
                 return self.pipe(conversation, &stream_type, headers).await;
             }
@@ -221,7 +227,7 @@ impl Shared {
     async fn answer(&self, request: Request) -> Option<Reply> {
         match request {
             Request::Watch => None,
-            Request::Pipe | Request::Stream { .. } => {
+            Request::Pipe | Request::Warm | Request::Stream { .. } => {
                 Some(Failure::usage("A pipe must be the first thing that is asked for.").into())
             }
             Request::Shown { digests, notes_below } => {
@@ -287,21 +293,54 @@ impl Shared {
         headers: BTreeMap<String, String>,
     ) {
         self.until_connected().await;
-        let opened = self.client.open_pipe(&self.agent, stream_type, headers).await;
-        let pipe = match opened {
-            Ok(pipe) => pipe,
+        let way = match self.ways.open(&self.client, &self.agent, stream_type, headers).await {
+            Ok(way) => way,
             Err(error) => {
                 let failure = crate::explain::stream(&error, &self.view.borrow(), stream_type);
                 let _ = timeout(WRITE, conversation.say(&Reply::from(failure))).await;
                 return;
             }
         };
-        if !matches!(timeout(WRITE, conversation.say(&Reply::Ready)).await, Ok(Ok(()))) {
+        let ready = Reply::Ready { cheap: matches!(way, Way::Stream(..)) };
+        if !matches!(timeout(WRITE, conversation.say(&ready)).await, Ok(Ok(()))) {
             return;
         }
-        let (sender, receiver) = pipe.split();
         // The command at the other end keeps its side open for as long as an answer may come.
-        splice(&[], conversation.split(), (receiver, sender), Patience::none()).await;
+        match way {
+            Way::Stream(stream, _keeps) => {
+                let stream = tokio::io::split(stream);
+                splice(&[], conversation.split(), stream, Patience::none()).await;
+            }
+            Way::Pipe(pipe) => {
+                let (sender, receiver) = pipe.split();
+                splice(&[], conversation.split(), (receiver, sender), Patience::none()).await;
+            }
+        }
+    }
+
+    /// Keeps a pipe to the host's pages open while the command at the other end of the conversation wants it.
+    async fn keep_warm(&self, mut conversation: Conversation) {
+        let gone = async { while conversation.hear::<Request>().await.is_some() {} };
+        let keeping = async {
+            let mut pause = WARM_FIRST;
+            loop {
+                self.until_connected().await;
+                match self.ways.warm(&self.client, &self.agent, PAGES).await {
+                    Ok(Some(streams)) => {
+                        pause = WARM_FIRST;
+                        streams.over().await;
+                    }
+                    // A host of the first form: there is nothing to keep.
+                    Ok(None) => return std::future::pending().await,
+                    Err(_) => pause = (pause * 2).min(WARM_LAST),
+                }
+                tokio::time::sleep(pause).await;
+            }
+        };
+        tokio::select! {
+            () = gone => {}
+            () = keeping => {}
+        }
     }
 }
 

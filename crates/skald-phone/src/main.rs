@@ -30,6 +30,7 @@ mod streams;
 mod text;
 mod truth;
 mod vault;
+mod ways;
 mod wire;
 
 use std::process::ExitCode;

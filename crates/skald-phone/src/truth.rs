@@ -37,7 +37,7 @@ async fn ask(session: &Session, request_id: &str) -> Option<Truth> {
     }
     let mut conversation = session.converse().await.ok()?;
     conversation.say(&Request::Pipe).await.ok()?;
-    let Ok(Some(Reply::Ready)) = conversation.answer().await else { return None };
+    let Ok(Some(Reply::Ready { .. })) = conversation.answer().await else { return None };
     let (mut reader, mut writer) = conversation.split();
     let mut get = async |path: &str| -> Option<Value> {
         // The address an existing app listens on; the host lets any loopback address in through a pipe.

@@ -42,6 +42,8 @@ pub enum Request {
     },
     /// Open a pipe to the host's pages. After `Ready` the socket carries its bytes.
     Pipe,
+    /// Keep a way to the host's pages open for as long as this conversation lasts. Not answered.
+    Warm,
     /// Open a stream of another type. After `Ready` the socket carries its bytes.
     Stream {
         /// The type.
@@ -70,7 +72,11 @@ pub enum Reply {
         token: String,
     },
     /// The pipe is open.
-    Ready,
+    Ready {
+        /// Whether it is one of many in one pipe, so that another costs next to nothing.
+        #[serde(default)]
+        cheap: bool,
+    },
     /// It is done.
     Done,
     /// It could not be done.

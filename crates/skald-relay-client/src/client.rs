@@ -20,7 +20,7 @@ use crate::link::Role;
 use crate::net::{Dialer, RelayUrl};
 use crate::options::AgentOptions;
 use crate::outbox::fits;
-use crate::pipe::{self, IncomingPipe, PipeConnection};
+use crate::pipe::{self, IncomingPipe, Opened, PipeConnection, PipeStreams};
 use crate::seed::Folder;
 use crate::status::{LinkState, LinkStatus};
 use crate::store::{Peer, Store};
@@ -296,6 +296,22 @@ impl RelayClient {
     /// Takes an invitation up. It can be taken up, or refused, once.
     pub async fn accept_pipe(&self, invitation: &IncomingPipe) -> Result<PipeConnection, PipeError> {
         Box::pin(pipe::accept(self.shared(), &self.inner.commands, invitation)).await
+    }
+
+    /// Like [`Self::open_pipe`], for a pipe that carries many streams of this type, each cheap to open. A peer that knows
+    /// only the plain form gives a pipe in it.
+    pub async fn open_streams(
+        &self,
+        peer: &PublicKey,
+        stream_type: &str,
+        headers: BTreeMap<String, String>,
+    ) -> Result<Opened, PipeError> {
+        Box::pin(pipe::open_streams(self.shared(), &self.inner.commands, *peer, stream_type, headers)).await
+    }
+
+    /// Takes up an invitation that [`IncomingPipe::offers_streams`]. Each stream is one of the invitation's type.
+    pub async fn accept_streams(&self, invitation: &IncomingPipe) -> Result<PipeStreams, PipeError> {
+        Box::pin(pipe::accept_streams(self.shared(), &self.inner.commands, invitation)).await
     }
 
     /// Refuses an invitation; `reason` is shown at the other end.

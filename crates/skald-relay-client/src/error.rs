@@ -175,6 +175,9 @@ pub enum PipeError {
     /// The connection ended before the other end had finished what it was sending. Only where `half-close` was agreed.
     #[error("the pipe ended before the other end had finished")]
     Truncated,
+    /// [`crate::RelayClient::accept_streams`] on an invitation that does not offer them.
+    #[error("the other end offers no pipe of many streams")]
+    NotOffered,
     /// This end closed it, or the device was revoked.
     #[error("the pipe is closed")]
     Closed,

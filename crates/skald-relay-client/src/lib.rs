@@ -13,7 +13,8 @@
 //!   another go through [`RelayClient::send_latest`], where only the newest of a slot leaves.
 //! * **Live messages** ([`Class::Live`]) are sent now or not at all.
 //! * **Pipes** are byte streams beside the messages: [`RelayClient::open_pipe`], [`RelayClient::incoming_pipes`],
-//!   [`RelayClient::accept_pipe`], [`RelayClient::reject_pipe`], [`PipeConnection`].
+//!   [`RelayClient::accept_pipe`], [`RelayClient::reject_pipe`], [`PipeConnection`]; many of them in one are
+//!   [`RelayClient::open_streams`], [`PipeStreams`].
 //! * **Pairing** and the list of devices are the agent's: [`RelayClient::open_pairing`], [`RelayClient::devices`],
 //!   [`RelayClient::authorize`], [`RelayClient::revoke`].
 //!
@@ -57,7 +58,9 @@ pub use error::{DeviceError, PairingError, PipeError, SendError, StartError, Sto
 pub use event::{Events, Received, RelayEvent, SendFailure};
 pub use net::{RelayUrl, RelayUrlError};
 pub use options::{AgentOptions, DeviceOptions, Timings};
-pub use pipe::{IncomingPipe, PipeConnection, PipeReceiver, PipeSender};
+pub use pipe::{
+    IncomingPipe, MAX_STREAMS, Opened, PipeConnection, PipeReceiver, PipeSender, PipeStream, PipeStreams,
+};
 pub use seed::SeedError;
 pub use status::{LinkProblem, LinkState, LinkStatus};
 pub use types::{Class, Device, DeviceState, PairingWindow, PublicIdentity};

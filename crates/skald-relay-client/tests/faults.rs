@@ -5,9 +5,9 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::puppet::{Keys, Puppet, Session, identity, pair_in_window, with_device};
+use common::puppet::{Keys, Puppet, identity, pair_in_window, with_device};
 use common::*;
-use skald_relay_client::{DeviceState, Events, LinkProblem, LinkState, RelayClient, RelayEvent};
+use skald_relay_client::{DeviceState, LinkProblem, LinkState, RelayClient, RelayEvent};
 use skald_relay_common::codes::ErrorCode;
 use skald_relay_common::frame::{FromPeer, FromRelay, Refusal};
 

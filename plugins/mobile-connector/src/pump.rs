@@ -120,6 +120,9 @@ async fn serve(agent: &Agent, connector: &Arc<Connector>, invitation: IncomingPi
             return;
         }
     };
+    if invitation.offers_streams() {
+        return serve_many(agent, connector, &invitation, key, place, offer).await;
+    }
     let accepted = tokio::select! {
         () = place.stop().cancelled() => return,
         accepted = agent.client.accept_pipe(&invitation) => accepted,
@@ -127,6 +130,43 @@ async fn serve(agent: &Agent, connector: &Arc<Connector>, invitation: IncomingPi
     match accepted {
         Ok(pipe) => place.serve(offer, Box::new(pipe)).await,
         Err(error) => tracing::info!(device = ?key, %error, "a pipe could not be joined"),
+    }
+}
+
+/// Every stream of the pipe is served as if it were a pipe of its own, and takes a place of its own.
+async fn serve_many(
+    agent: &Agent,
+    connector: &Arc<Connector>,
+    invitation: &IncomingPipe,
+    key: DeviceKey,
+    carrier: Place,
+    offer: StreamOffer,
+) {
+    let accepted = tokio::select! {
+        () = carrier.stop().cancelled() => return,
+        accepted = agent.client.accept_streams(invitation) => accepted,
+    };
+    let mut streams = match accepted {
+        Ok(streams) => streams,
+        Err(error) => return tracing::info!(device = ?key, %error, "a pipe could not be joined"),
+    };
+    loop {
+        let stream = tokio::select! {
+            () = carrier.stop().cancelled() => return,
+            stream = streams.accept() => stream,
+        };
+        let Some(stream) = stream else { return };
+        if carrier.stop().is_cancelled() {
+            return;
+        }
+        match connector.streams.admit(key, &offer) {
+            Ok(place) => {
+                let offer = offer.clone();
+                connector.streams.tasks().spawn(async move { place.serve(offer, Box::new(stream)).await });
+            }
+            // Dropping the stream tells the device.
+            Err(reason) => tracing::info!(device = ?key, %reason, "a stream was refused"),
+        }
     }
 }
 

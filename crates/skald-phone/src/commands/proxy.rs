@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -22,6 +23,8 @@ use crate::wire::{Conversation, Reply, Request};
 /// A relay lets a namespace have 8 pipes by default; some stay free for the person's other devices. A browser keeps at
 /// most 6 connections to one address.
 const MAX_PIPES: usize = 6;
+/// Streams of one pipe, where the host knows them: so many more.
+const MORE_STREAMS: usize = 34;
 /// Local connections beyond this are not taken until others end.
 const MAX_CONNECTIONS: usize = 128;
 /// How long a connection waits for its turn.
@@ -44,6 +47,7 @@ pub async fn run(session: &Session, json: bool, args: cli::Proxy) -> Outcome<()>
     }
     let turns = Arc::new(Turns::default());
     let mut connections = JoinSet::new();
+    connections.spawn(keep_warm(session.clone()));
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
@@ -61,16 +65,25 @@ pub async fn run(session: &Session, json: bool, args: cli::Proxy) -> Outcome<()>
 /// Who may have a pipe, and how many wait for one.
 struct Turns {
     places: Semaphore,
+    /// The host serves many streams in one pipe.
+    more: AtomicBool,
     waiting: watch::Sender<usize>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { places: Semaphore::new(MAX_PIPES), waiting: watch::Sender::new(0) }
+        Self { places: Semaphore::new(MAX_PIPES), more: AtomicBool::new(false), waiting: watch::Sender::new(0) }
     }
 }
 
 impl Turns {
+    /// The host gave a stream in a pipe of many.
+    fn cheap(&self) {
+        if !self.more.swap(true, Ordering::Relaxed) {
+            self.places.add_permits(MORE_STREAMS);
+        }
+    }
+
     async fn take(&self) -> Option<SemaphorePermit<'_>> {
         if let Ok(place) = self.places.try_acquire() {
             return Some(place);
@@ -130,7 +143,10 @@ async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Turns>) {
         Ok((turn, pipe.map_err(|_| Failure::unreachable("Your host did not answer in time; try again."))??))
     };
     match opened.await {
-        Ok((_turn, pipe)) => {
+        Ok((_turn, (pipe, cheap))) => {
+            if cheap {
+                turns.cheap();
+            }
             let (reader, writer) = pipe.split();
             let patience = Patience::for_answers(turns.waiting.subscribe());
             splice(&first, stream.into_split(), (reader, writer), patience).await;
@@ -139,13 +155,27 @@ async fn serve(mut stream: TcpStream, session: Session, turns: Arc<Turns>) {
     }
 }
 
-async fn open(session: &Session) -> Outcome<Conversation> {
+/// Keeps a pipe to the host ready, whichever process talks to the relay.
+async fn keep_warm(session: Session) {
+    loop {
+        if let Ok(mut conversation) = session.converse().await
+            && conversation.say(&Request::Warm).await.is_ok()
+        {
+            // Nothing is answered; the end says that the process that kept it is gone.
+            let _ = conversation.answer().await;
+        }
+        session.pause().await;
+    }
+}
+
+/// The connection, and whether it was cheap.
+async fn open(session: &Session) -> Outcome<(Conversation, bool)> {
     loop {
         let mut conversation = session.converse().await?;
         if conversation.say(&Request::Pipe).await.is_ok()
-            && let Some(Reply::Ready) = conversation.answer().await?
+            && let Some(Reply::Ready { cheap }) = conversation.answer().await?
         {
-            return Ok(conversation);
+            return Ok((conversation, cheap));
         }
         session.pause().await;
     }

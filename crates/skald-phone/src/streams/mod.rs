@@ -70,7 +70,7 @@ pub async fn open(
             let mut conversation = session.converse().await?;
             let request = Request::Stream { stream_type: stream_type.to_owned(), headers: headers.clone() };
             if conversation.say(&request).await.is_ok()
-                && let Some(Reply::Ready) = conversation.answer().await?
+                && let Some(Reply::Ready { .. }) = conversation.answer().await?
             {
                 let (reader, writer) = conversation.split();
                 return Ok((Incoming::new(reader), writer));

@@ -4,6 +4,7 @@ mod connection;
 mod frame;
 mod join;
 mod reader;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -23,6 +24,7 @@ use crate::error::{PipeError, SendError};
 use crate::util;
 
 pub use connection::{PipeConnection, PipeReceiver, PipeSender};
+pub use streams::{MAX_STREAMS, PipeStream, PipeStreams};
 
 /// An invitation to a pipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +43,28 @@ pub struct IncomingPipe {
     pub(crate) handshake: [u8; 32],
 }
 
+impl IncomingPipe {
+    /// Whether the initiator would have the pipe carry many streams ([`RelayClient::accept_streams`]).
+    ///
+    /// [`RelayClient::accept_streams`]: crate::RelayClient::accept_streams
+    pub fn offers_streams(&self) -> bool {
+        self.offered.streams
+    }
+}
+
+/// A pipe to a peer that was offered many streams.
+#[derive(Debug)]
+pub enum Opened {
+    /// The peer takes them.
+    Streams(PipeStreams),
+    /// The peer knows the plain form alone: this pipe is one stream.
+    Plain(PipeConnection),
+}
+
 /// What every pipe is opened with, and what is taken of another's offer.
-const OFFERED: Features = Features { half_close: true, streams: false };
+const ONE: Features = Features { half_close: true, streams: false };
+/// The same where many streams are wanted. They end by themselves already; the mark at the pipe's own end does no harm.
+const MANY: Features = Features { half_close: true, streams: true };
 
 fn ephemeral() -> Result<EphemeralKey, PipeError> {
     let mut random = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
@@ -64,9 +86,36 @@ pub(crate) async fn open(
     commands: &mpsc::Sender<Command>,
     peer: PublicKey,
     stream_type: &str,
-    mut headers: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
 ) -> Result<PipeConnection, PipeError> {
-    OFFERED.put_offer(&mut headers);
+    let (pipe, _) = invite(shared, commands, peer, stream_type, headers, ONE).await?;
+    Ok(pipe)
+}
+
+pub(crate) async fn open_streams(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    peer: PublicKey,
+    stream_type: &str,
+    headers: BTreeMap<String, String>,
+) -> Result<Opened, PipeError> {
+    let (pipe, agreed) = invite(shared, commands, peer, stream_type, headers, MANY).await?;
+    Ok(if agreed.streams {
+        Opened::Streams(PipeStreams::start(pipe, true, &shared.tasks))
+    } else {
+        Opened::Plain(pipe)
+    })
+}
+
+async fn invite(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    peer: PublicKey,
+    stream_type: &str,
+    mut headers: BTreeMap<String, String>,
+    offered: Features,
+) -> Result<(PipeConnection, Features), PipeError> {
+    offered.put_offer(&mut headers);
     let key = ephemeral()?;
     let id = util::random().map_err(|_| PipeError::Signal(SendError::Random))?;
     let connection_id = ConnectionId::from_bytes(id);
@@ -79,13 +128,13 @@ pub(crate) async fn open(
         headers,
     };
     let accept: Accept = ask(commands, |reply| Command::Invite { peer, invite, reply }).await?;
-    let agreed = OFFERED
+    let agreed = offered
         .taken(accept.headers.as_ref())
         .map_err(|_| PipeError::Rejected("it took what was not offered".into()))?;
     let theirs = accept.handshake.as_key().ok_or(PipeError::Cipher)?;
     let key = key.agree(&theirs).map_err(|_| PipeError::Cipher)?;
     let ciphers = key.into_ciphers(PipeRole::Initiator, connection_id);
-    join::join(shared, peer, connection_id, ciphers, agreed).await
+    Ok((join::join(shared, peer, connection_id, ciphers, agreed).await?, agreed))
 }
 
 pub(crate) async fn accept(
@@ -93,8 +142,28 @@ pub(crate) async fn accept(
     commands: &mpsc::Sender<Command>,
     invitation: &IncomingPipe,
 ) -> Result<PipeConnection, PipeError> {
+    take(shared, commands, invitation, ONE.and(invitation.offered)).await
+}
+
+pub(crate) async fn accept_streams(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    invitation: &IncomingPipe,
+) -> Result<PipeStreams, PipeError> {
+    if !invitation.offered.streams {
+        return Err(PipeError::NotOffered);
+    }
+    let pipe = take(shared, commands, invitation, MANY.and(invitation.offered)).await?;
+    Ok(PipeStreams::start(pipe, false, &shared.tasks))
+}
+
+async fn take(
+    shared: &Arc<Shared>,
+    commands: &mpsc::Sender<Command>,
+    invitation: &IncomingPipe,
+    agreed: Features,
+) -> Result<PipeConnection, PipeError> {
     let (peer, connection_id) = (invitation.peer, invitation.connection_id);
-    let agreed = OFFERED.and(invitation.offered);
     let key = ephemeral()?;
     let handshake = Handshake::from_key(key.public());
     let key = key.agree(&invitation.handshake).map_err(|_| PipeError::Cipher)?;
