@@ -100,7 +100,16 @@ impl Holder {
         let (asks, asked) = mpsc::channel(64);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(engine.run(events, asked, stop.child_token()));
-        let shared = Arc::new(Shared { home, agent, client, asks, view, ways: Ways::default(), stop, tasks: tasks.clone() });
+        let shared = Arc::new(Shared {
+            home,
+            agent,
+            client,
+            asks,
+            view,
+            ways: Ways::default(),
+            stop,
+            tasks: tasks.clone(),
+        });
         tasks.spawn(listen(shared.clone(), listener));
         Ok(Self { shared, tasks, lock })
     }

@@ -17,7 +17,7 @@ pub enum Way {
     /// In a pipe of many; the pipe lives as long as one of its streams, or who keeps it warm.
     Stream(PipeStream, Arc<PipeStreams>),
     /// A pipe of its own.
-    Pipe(PipeConnection),
+    Pipe(Box<PipeConnection>),
 }
 
 /// The pipes that carry many streams.
@@ -73,7 +73,7 @@ impl Ways {
                 }
             }
         }
-        client.open_pipe(agent, stream_type, headers).await.map(Way::Pipe)
+        client.open_pipe(agent, stream_type, headers).await.map(|pipe| Way::Pipe(Box::new(pipe)))
     }
 
     /// The pipe of many streams of this type, opened if there is none. `None`: the host does not know such.
@@ -123,7 +123,7 @@ impl Ways {
 enum Found {
     Streams(Arc<PipeStreams>),
     /// The host answered in the plain form, with this pipe.
-    Pipe(PipeConnection),
+    Pipe(Box<PipeConnection>),
     /// It did so a while ago.
     Plain,
 }

@@ -42,7 +42,7 @@ fn read(wire: &[u8]) -> Meaning {
             let Some(next) = byte(2 + n) else { return meaning };
             len = len << 8 | u64::from(next);
         }
-        if wide == 2 && len < 126 || wide == 8 && (len < 65_536 || len >= 1 << 63) {
+        if wide == 2 && len < 126 || wide == 8 && !(65_536..1 << 63).contains(&len) {
             meaning.end = Some(End::Broken);
             return meaning;
         }

@@ -72,7 +72,11 @@ struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { places: Semaphore::new(MAX_PIPES), more: AtomicBool::new(false), waiting: watch::Sender::new(0) }
+        Self {
+            places: Semaphore::new(MAX_PIPES),
+            more: AtomicBool::new(false),
+            waiting: watch::Sender::new(0),
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub enum Opened {
     /// The peer takes them.
     Streams(PipeStreams),
     /// The peer knows the plain form alone: this pipe is one stream.
-    Plain(PipeConnection),
+    Plain(Box<PipeConnection>),
 }
 
 /// What every pipe is opened with, and what is taken of another's offer.
@@ -103,7 +103,7 @@ pub(crate) async fn open_streams(
     Ok(if agreed.streams {
         Opened::Streams(PipeStreams::start(pipe, true, &shared.tasks))
     } else {
-        Opened::Plain(pipe)
+        Opened::Plain(Box::new(pipe))
     })
 }
 

@@ -165,11 +165,7 @@ impl Driver {
 }
 
 impl PipeStream {
-    fn new(
-        stream: yamux::Stream,
-        broken: &Arc<AtomicBool>,
-        place: Option<OwnedSemaphorePermit>,
-    ) -> Self {
+    fn new(stream: yamux::Stream, broken: &Arc<AtomicBool>, place: Option<OwnedSemaphorePermit>) -> Self {
         Self { inner: stream.compat(), broken: Arc::clone(broken), _place: place }
     }
 }
