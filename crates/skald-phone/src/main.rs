@@ -11,6 +11,7 @@ mod commands;
 mod desk;
 mod draft;
 mod engine;
+mod erasure;
 mod explain;
 mod failure;
 mod form;

@@ -11,6 +11,8 @@ mod authority;
 mod bins;
 mod browser;
 mod canary;
+#[cfg(feature = "proxy")]
+mod chaos_proxy;
 #[cfg(feature = "fakes")]
 mod delay;
 #[cfg(feature = "fakes")]
@@ -28,6 +30,8 @@ pub use authority::{Authority, ServerCertificate};
 pub use bins::binary;
 pub use browser::{Browser, Page};
 pub use canary::{Trace, traces_in_text, traces_in_tree};
+#[cfg(feature = "proxy")]
+pub use chaos_proxy::{ChaosProxy, FaultCounts, NetFault};
 #[cfg(feature = "fakes")]
 pub use delay::{Delay, DelayLine, Stall};
 pub use host::HostProcess;

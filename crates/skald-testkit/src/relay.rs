@@ -11,6 +11,7 @@ use crate::{Authority, Program, ServerCertificate, binary};
 #[derive(Debug)]
 pub struct RelayProcess {
     program: Program,
+    binary: PathBuf,
     data: PathBuf,
     certificate: ServerCertificate,
     settings: Vec<(String, String)>,
@@ -26,13 +27,25 @@ impl RelayProcess {
 
     /// The same with settings from the environment (`RELAY_LIMIT_…`, `RELAY_PIPE_…`).
     pub fn start_with(folder: &Path, authority: &Authority, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_binary(&binary("skald-relay")?, "127.0.0.1:0", folder, authority, settings)
+    }
+
+    /// The same for the relay's binary at this path, on this address.
+    pub fn start_binary(
+        binary: &Path,
+        listen: &str,
+        folder: &Path,
+        authority: &Authority,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let certificate = authority.issue("relay")?;
         let settings: Vec<_> =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let (program, url) = launch("127.0.0.1:0", folder, &certificate, &settings)?;
+        let (program, url) = launch(binary, listen, folder, &certificate, &settings)?;
         let address = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
         let address = address.context("the relay's URL has no address")?.to_owned();
-        Ok(Self { program, data: folder.to_path_buf(), certificate, settings, url, address })
+        let binary = binary.to_path_buf();
+        Ok(Self { program, binary, data: folder.to_path_buf(), certificate, settings, url, address })
     }
 
     /// What the mobile connector's `relay_url` is set to.
@@ -68,19 +81,21 @@ impl RelayProcess {
     /// Starts it again on the same address with the same data.
     pub fn restart(&mut self) -> Result<()> {
         self.program.kill()?;
-        let (program, _) = launch(&self.address, &self.data, &self.certificate, &self.settings)?;
+        let (program, _) =
+            launch(&self.binary, &self.address, &self.data, &self.certificate, &self.settings)?;
         self.program = program;
         Ok(())
     }
 }
 
 fn launch(
+    binary: &Path,
     listen: &str,
     data: &Path,
     certificate: &ServerCertificate,
     settings: &[(String, String)],
 ) -> Result<(Program, String)> {
-    let mut command = Command::new(binary("skald-relay")?);
+    let mut command = Command::new(binary);
     command.args(["--listen", listen, "--data"]).arg(data);
     command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keep(&name.to_string_lossy())));
     command.env("RELAY_TLS_CERT", &certificate.certificate).env("RELAY_TLS_KEY", &certificate.key);

@@ -14,7 +14,18 @@ pub struct Scratch {
 impl Scratch {
     /// A fresh folder that only its owner can enter.
     pub fn new() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("skald-test-").tempdir().context("no scratch folder")?;
+        Self::within(None)
+    }
+
+    /// The same inside another folder than the system's for temporary files.
+    pub fn within(parent: Option<&Path>) -> Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("skald-test-");
+        let folder = match parent {
+            Some(parent) => builder.tempdir_in(parent),
+            None => builder.tempdir(),
+        };
+        let folder = folder.context("no scratch folder")?;
         let path = folder.path().to_path_buf();
         if std::env::var_os("SKALD_KEEP_SCRATCH").is_some() {
             let _kept = folder.keep();
@@ -22,6 +33,12 @@ impl Scratch {
             return Ok(Self { folder: None, path });
         }
         Ok(Self { folder: Some(folder), path })
+    }
+
+    /// A folder of this path, made where it is missing, that stays.
+    pub fn keep(path: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(Self { folder: None, path })
     }
 
     /// Where it is.

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask up`, `test`, `bench` and `pictures`.
+//! The project's chores: `cargo xtask up`, `test`, `bench`, `chaos` and `pictures`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod chaos;
 mod checks;
 mod needs;
 mod output;
@@ -29,6 +30,8 @@ enum Chore {
     Test(test::Options),
     /// Measure pipes and pages beside their baselines, and write the figures into docs/performance.md.
     Bench(bench::Options),
+    /// Break relay, peers and connections under load, and prove that every accepted message arrives once and in order.
+    Chaos(chaos::Options),
     /// Make the README's pictures from the running program.
     Pictures,
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Chore::Up(options) => up::run(&options),
         Chore::Test(options) => test::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Chaos(options) => chaos::run(&options),
         Chore::Pictures => pictures::run(),
     };
     done.unwrap_or_else(|error| {

@@ -30,7 +30,7 @@ pub(crate) struct Port {
 }
 
 const FOLDER_FORM: &str =
-    "Write a folder as NAME ro PATH or NAME rw PATH, for example: photos ro /home/me/Pictures.";
+    "Write a folder as NAME ro PATH or NAME rw PATH, for example: photos ro /srv/pictures.";
 const PORT_FORM: &str = "Write a port as NAME PORT or NAME HOST:PORT, for example: dev 5173.";
 
 /// Reads `NAME ro|rw [max=SIZE] [daily=SIZE] PATH`.

@@ -232,7 +232,7 @@ impl Settings {
             "additionalProperties": false,
             "properties": {
                 "file_enabled": switch("Offer files", "Devices may list and fetch files in the folders below, and put files where you allow it."),
-                "file_folders": lines("Folders", "One folder a line: a name, then ro (read) or rw (read and put files there), then the path. For example: photos ro /home/me/Pictures. Before the path may stand max=2G (largest file) and daily=10G (in all, a day)."),
+                "file_folders": lines("Folders", "One folder a line: a name, then ro (read) or rw (read and put files there), then the path. For example: photos ro /srv/pictures. Before the path may stand max=2G (largest file) and daily=10G (in all, a day)."),
                 "file_devices": lines("Devices that may use files", devices),
                 "file_max_mib": number("Largest file", d.file_max_mib, MOST_MIB, "The largest file that devices may put, in MiB, where the folder's line does not say."),
                 "file_daily_mib": number("Files a day", d.file_daily_mib, MOST_MIB, "How much devices may put into one folder on one day, in MiB, where the folder's line does not say."),

@@ -30,12 +30,13 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("skald-phone", &["skald-payloads", "skald-relay-client", "skald-e2e", "skald-relay-common"]),
     ("skald-testkit", &[]),
-    ("skald-tests", &["skald-testkit", "skald-relay-common", "skald-e2e", "skald-payloads"]),
+    ("skald-tests", &["skald-testkit", "skald-relay", "skald-relay-common", "skald-e2e", "skald-payloads"]),
     (
         "skald-examples",
         &["skald-core-api", "skald-host", "skald-relay-client", "skald-relay", "skald-payloads"],
     ),
     ("skald-bench", &["skald-testkit", "skald-relay-common", "skald-e2e", "skald-relay-client"]),
+    ("skald-chaos", &["skald-testkit", "skald-relay-common", "skald-relay-client"]),
     ("xtask", &["skald-testkit"]),
 ];
 
