@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use skald_testkit::{Rng, Trace, traces_in_text, traces_in_tree};
+use skald_testkit::{Client, Rng, Trace, binary, free_port, is_in_memory, traces_in_text, traces_in_tree};
 use skald_tests::{Home, canary};
 
 /// Every secret of one run, by name.
@@ -22,7 +22,11 @@ impl Secrets {
 #[test]
 fn neither_the_relay_nor_a_log_nor_a_database_holds_what_is_secret() -> Result<()> {
     let mut rng = Rng::from_env(0x5ca1d);
-    let (mut home, phone) = Home::paired()?;
+    let metrics = format!("127.0.0.1:{}", free_port()?);
+    let mut home =
+        Home::with_relay_settings(&[("RELAY_LOG", "debug"), ("RELAY_METRICS_BIND", metrics.as_str())])?;
+    home.connect()?;
+    let phone = home.pair("phone")?;
     let [summary, argument, reason, question, reply, value, title] =
         std::array::from_fn(|_| canary(&mut rng));
     let token = home.host.token("canary")?;
@@ -50,12 +54,24 @@ fn neither_the_relay_nor_a_log_nor_a_database_holds_what_is_secret() -> Result<(
     let seed = std::fs::read(home.host.data().join("relay/seed"))?;
     let wrong = home.api.clone().with_token(&format!("{token}x")).get("/api/v1/inbox")?.text();
 
+    let content = [&summary, &argument, &reason, &question, &reply, &title];
+    let relay = home.relay.program().id();
+    // What the relay has in hand at this moment it can be seen to have: the search would find a content.
+    ensure!(
+        is_in_memory(relay, &home.relay.data().as_os_str().as_encoded_bytes()[..])?,
+        "the search is blind"
+    );
+    for secret in content.into_iter().chain([&value]) {
+        ensure!(!is_in_memory(relay, secret.as_bytes())?, "the relay's memory holds what is secret");
+    }
+    let metrics = Client::new(&format!("http://{metrics}"))?.get("/metrics")?;
+    ensure!(metrics.status == 200 && metrics.text().contains("skald_relay_"), "{}", metrics.text());
+
     home.host.program().terminate()?;
     home.host.program().wait()?;
     home.relay.program().terminate()?;
     home.relay.program().wait()?;
 
-    let content = [&summary, &argument, &reason, &question, &reply, &title];
     let mut secrets = Secrets(vec![("token", token), ("sign-in link", link), ("elicited value", value)]);
     let host_log = home.host.log();
     let relay_log = home.relay.log();
@@ -63,6 +79,7 @@ fn neither_the_relay_nor_a_log_nor_a_database_holds_what_is_secret() -> Result<(
 
     let mut found = secrets.in_text("the host's log", &host_log);
     found.extend(secrets.in_text("the relay's log", &relay_log));
+    found.extend(secrets.in_text("the relay's metrics", &metrics.text()));
     found.extend(secrets.in_text("what elicit printed", &given));
     found.extend(secrets.in_text("an error", &wrong));
     for (name, secret) in &secrets.0 {
@@ -81,6 +98,18 @@ fn neither_the_relay_nor_a_log_nor_a_database_holds_what_is_secret() -> Result<(
     }
     ensure!(traces_in_text("log", &host_log, &seed).is_empty(), "the seed is in the host's log");
     ensure!(found.is_empty(), "seed {}: {found:#?}", rng.seed());
+    Ok(())
+}
+
+#[test]
+fn the_relays_binary_links_nothing_of_the_ends() -> Result<()> {
+    let bytes = std::fs::read(binary("skald-relay")?)?;
+    let names = |name: &str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
+    // A stripped binary has no names, and would prove nothing.
+    ensure!(names("skald_relay_common"), "the binary has no names: build it with `cargo build`");
+    for end in ["skald_e2e", "skald_payloads", "skald_relay_client", "x25519_dalek"] {
+        ensure!(!names(end), "the relay's binary links {end}");
+    }
     Ok(())
 }
 

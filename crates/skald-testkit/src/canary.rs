@@ -43,6 +43,33 @@ pub fn traces_in_tree(root: &Path, secret: &[u8]) -> Result<Vec<Trace>> {
     Ok(found)
 }
 
+/// Whether `secret` stands in the clear in what the process `pid` may write to of its memory. For its parent, on Linux.
+pub fn is_in_memory(pid: u32, secret: &[u8]) -> Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context("the process has no memory map")?;
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).context("its memory cannot be read")?;
+    let mut read = 0;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
+        let Some((from, to)) = range.split_once('-') else { continue };
+        let (from, to) = (u64::from_str_radix(from, 16)?, u64::from_str_radix(to, 16)?);
+        if !rights.starts_with("rw") {
+            continue;
+        }
+        let mut region = vec![0; usize::try_from(to - from)?];
+        // What was mapped a moment ago may be gone.
+        if memory.read_exact_at(&mut region, from).is_ok() {
+            read += region.len();
+            if contains(&region, secret) {
+                return Ok(true);
+            }
+        }
+    }
+    anyhow::ensure!(read > 0, "nothing of the process's memory could be read");
+    Ok(false)
+}
+
 /// The same search in what a program printed.
 pub fn traces_in_text(name: &str, text: &str, secret: &[u8]) -> Vec<Trace> {
     traces(Path::new(name), text.as_bytes(), &forms(secret))

@@ -29,7 +29,7 @@ mod scratch;
 pub use authority::{Authority, ServerCertificate};
 pub use bins::binary;
 pub use browser::{Browser, Page};
-pub use canary::{Trace, traces_in_text, traces_in_tree};
+pub use canary::{Trace, is_in_memory, traces_in_text, traces_in_tree};
 #[cfg(feature = "proxy")]
 pub use chaos_proxy::{ChaosProxy, FaultCounts, NetFault};
 #[cfg(feature = "fakes")]
