@@ -331,12 +331,14 @@ impl Phone {
 
     /// The same, over a relay at another address.
     pub async fn pair_at(&self, host: &Host, relay_url: Option<String>) {
+        // A host that paired before must not be taken for having paired now.
+        let before = host.until("the host tells", |s| Some(s.paired.len())).await;
         let window = host.client.open_pairing(Duration::from_secs(300)).await.expect("window");
         let mut qr = window.qr;
         qr.relay_url = relay_url.unwrap_or(qr.relay_url);
         let mut pairing = self.start(&["--json", "pair", "--payload", &qr.to_json(), "--name", "terminal"]);
         let shown = pairing.json().await;
-        let (key, code) = host.until("the device pairs", |s| s.paired.last().cloned()).await;
+        let (key, code) = host.until("the device pairs", |s| s.paired.get(before).cloned()).await;
         assert_eq!(shown["verification_code"].as_str().expect("code"), code.replace(' ', ""));
         host.client.authorize(&key).await.expect("authorised");
         assert_eq!(pairing.json().await, json!({"event": "admitted"}));
