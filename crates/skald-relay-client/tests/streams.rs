@@ -109,6 +109,22 @@ async fn one_direction_of_a_stream_ends_and_the_other_goes_on() {
 }
 
 #[tokio::test]
+async fn the_end_that_was_asked_may_speak_first() {
+    let c = couple().await;
+    let (ours, mut theirs) = many(&c).await;
+    let mut asks = ours.open().await.unwrap();
+    let mut speaks = soon("the stream", theirs.accept()).await.unwrap();
+    speaks.write_all(b"open").await.unwrap();
+    let mut said = [0; 4];
+    soon("the first word", asks.read_exact(&mut said)).await.unwrap();
+    asks.write_all(b"well").await.unwrap();
+    asks.shutdown().await.unwrap();
+    let mut heard = String::new();
+    soon("the answer", speaks.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!((&said, heard.as_str()), (b"open", "well"));
+}
+
+#[tokio::test]
 async fn revoking_the_device_cuts_every_stream_short_and_says_so() {
     let c = couple().await;
     let (ours, mut theirs) = many(&c).await;

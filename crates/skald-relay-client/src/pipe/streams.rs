@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufWriter, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,6 +37,9 @@ const OPENINGS: usize = 16;
 const SEND_BUFFER: usize = 256 << 10;
 /// Headers and pieces of the multiplexer are gathered to frames of this size.
 const GATHER: usize = 64 << 10;
+/// The first byte of every stream, from its opener: yamux tells of a stream with its first bytes, and in some streams it is
+/// the other end that speaks first.
+const GREETING: u8 = 0;
 /// How long the last words of a pipe may take.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -56,6 +59,8 @@ pub struct PipeStreams {
 pub struct PipeStream {
     inner: Compat<yamux::Stream>,
     broken: Arc<AtomicBool>,
+    /// The opener's first byte has not been read yet.
+    greeted: bool,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -82,7 +87,7 @@ impl PipeStreams {
         Self { opening, incoming, places, over, _stop: stop.drop_guard() }
     }
 
-    /// Opens a stream: without a round trip, for the peer hears of it with the first bytes. Waits while [`MAX_STREAMS`] are
+    /// Opens a stream, without a round trip. Waits while [`MAX_STREAMS`] are
     /// open.
     pub async fn open(&self) -> Result<PipeStream, PipeError> {
         let place = tokio::select! {
@@ -91,7 +96,13 @@ impl PipeStreams {
         };
         let (reply, answer) = oneshot::channel();
         self.opening.send((place, reply)).await.map_err(|_| PipeError::Closed)?;
-        answer.await.map_err(|_| PipeError::Closed)?
+        let mut stream = answer.await.map_err(|_| PipeError::Closed)??;
+        let greet = async {
+            stream.write_all(&[GREETING]).await?;
+            stream.flush().await
+        };
+        greet.await.map_err(|_| PipeError::Closed)?;
+        Ok(stream)
     }
 
     /// The next stream that the peer opens; `None` when the pipe has ended. May be dropped without losing one.
@@ -166,13 +177,25 @@ impl Driver {
 
 impl PipeStream {
     fn new(stream: yamux::Stream, broken: &Arc<AtomicBool>, place: Option<OwnedSemaphorePermit>) -> Self {
-        Self { inner: stream.compat(), broken: Arc::clone(broken), _place: place }
+        let greeted = place.is_some();
+        Self { inner: stream.compat(), broken: Arc::clone(broken), greeted, _place: place }
     }
 }
 
 impl AsyncRead for PipeStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.greeted {
+            let mut byte = [0];
+            let mut first = ReadBuf::new(&mut byte);
+            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut first))?;
+            match first.filled() {
+                [GREETING] => this.greeted = true,
+                // Ended, or cut short, before it began: told below.
+                [] => {}
+                _ => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+            }
+        }
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
         if buf.filled().len() == before && buf.remaining() > 0 && this.broken.load(Ordering::Acquire) {
