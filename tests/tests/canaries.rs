@@ -57,10 +57,7 @@ fn neither_the_relay_nor_a_log_nor_a_database_holds_what_is_secret() -> Result<(
     let content = [&summary, &argument, &reason, &question, &reply, &title];
     let relay = home.relay.program().id();
     // What the relay has in hand at this moment it can be seen to have: the search would find a content.
-    ensure!(
-        is_in_memory(relay, &home.relay.data().as_os_str().as_encoded_bytes()[..])?,
-        "the search is blind"
-    );
+    ensure!(is_in_memory(relay, home.relay.data().as_os_str().as_encoded_bytes())?, "the search is blind");
     for secret in content.into_iter().chain([&value]) {
         ensure!(!is_in_memory(relay, secret.as_bytes())?, "the relay's memory holds what is secret");
     }
